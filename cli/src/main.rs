@@ -1,0 +1,3 @@
+//! Changes the schema of live MySQL tables.
+
+fn main() {}

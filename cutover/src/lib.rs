@@ -1,0 +1,1 @@
+//! Lets the target take the source's place

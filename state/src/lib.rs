@@ -1,0 +1,1 @@
+//! What survives a crash: the checkpoint, its versioned format and its stores

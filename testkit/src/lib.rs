@@ -1,0 +1,1 @@
+//! Real and simulated MySQL servers for tests

@@ -1,0 +1,3 @@
+//! Builds, provisions, tests and measures oxferry.
+
+fn main() {}
