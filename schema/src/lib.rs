@@ -9,6 +9,7 @@
 
 mod key;
 mod name;
+mod predicate;
 mod range;
 mod remedy;
 mod row;
@@ -16,6 +17,7 @@ mod table;
 
 pub use key::{Key, KeyPart};
 pub use name::{Ident, NameError, TableName};
+pub use predicate::Predicate;
 pub use range::KeyRange;
 pub use remedy::Remedy;
 pub use row::Row;
