@@ -1,0 +1,5 @@
+//! What the stores promise, from outside.
+
+mod file;
+mod fixtures;
+mod memory;
