@@ -7,11 +7,14 @@
 mod error;
 mod event;
 mod gtid;
+mod gtid_set;
+mod interval;
 mod position;
 mod stream;
 
 pub use error::StreamError;
 pub use event::{RowChange, StreamEvent};
-pub use gtid::{Gtid, GtidError, GtidSet};
+pub use gtid::{Gtid, GtidError};
+pub use gtid_set::GtidSet;
 pub use position::{FilePosition, Position, PositionError};
 pub use stream::ChangeStream;

@@ -9,7 +9,9 @@ use crate::GtidSet;
 /// A place in one server's binary log: a file, and the offset of the *next* event.
 ///
 /// Ordered by file number, then offset, so `binlog.1000000` follows
-/// `binlog.999999`. Positions of two servers must not be compared.
+/// `binlog.999999`. Positions of two servers, or from before and after a
+/// `RESET BINARY LOGS AND GTIDS`, must not be compared.
+// The order of the fields is the order of the positions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FilePosition {
@@ -94,5 +96,61 @@ impl TryFrom<String> for FilePosition {
 impl From<FilePosition> for String {
     fn from(position: FilePosition) -> Self {
         position.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(text: &str) -> FilePosition {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn files_are_ordered_by_number_and_not_by_name() {
+        assert!(at("binlog.1000000:4") > at("binlog.999999:99"));
+        assert!(at("binlog.000002:4") > at("binlog.000001:4294967296"));
+        assert!(at("binlog.000002:5") > at("binlog.000002:4"));
+    }
+
+    #[test]
+    fn a_text_without_file_number_or_offset_is_refused() {
+        for text in [
+            "",
+            "binlog",
+            "binlog.1",
+            "binlog:4",
+            "binlog.x:4",
+            "binlog.1:",
+            "binlog.1:-4",
+        ] {
+            assert!(text.parse::<FilePosition>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_name_may_hold_dots_and_colons() {
+        let position = at("/logs/a.b:c.000007:1234");
+        assert_eq!(
+            (position.file(), position.offset_bytes()),
+            ("/logs/a.b:c.000007", 1234)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn parsing_reads_what_printing_wrote(base in "[a-z.:-]{0,9}", sequence: u64, offset: u64) {
+            let position = FilePosition::new(&format!("{base}.{sequence:06}"), offset).unwrap();
+            prop_assert_eq!(at(&position.to_string()), position);
+        }
+
+        #[test]
+        fn the_order_is_file_number_then_offset(a: (u64, u64), b: (u64, u64)) {
+            let [left, right] = [a, b].map(|(file, offset)| FilePosition::new(&format!("log.{file:06}"), offset).unwrap());
+            prop_assert_eq!(left.cmp(&right), a.cmp(&b));
+        }
     }
 }
