@@ -1,1 +1,45 @@
-//! Lets the target take the source's place
+//! Lets the target take the source's place, with no write lost.
+//!
+//! [`swap`] is the *migrate* cutover: on one session it locks the tables, lets
+//! the caller's [`Finish`] apply and compare what is left, and renames. A
+//! [`Sentinel`] postpones it until an operator drops a table.
+//!
+//! # What it isn't
+//!
+//! It copies, applies and compares nothing itself, and it stores no
+//! checkpoint.
+//!
+//! # Invariants
+//!
+//! - Nothing is renamed without a verifier's evidence, which the rename uses
+//!   up (I9).
+//! - The source is locked only here, and every wait for the lock and under it
+//!   has a limit (I7). A session whose statement is given up is ended on the
+//!   server, and seen to be gone, before anything else happens.
+//! - A rename whose answer is lost is looked up, never sent again blindly.
+
+mod backoff;
+mod blocker;
+mod cleanup;
+mod error;
+mod finish;
+mod lock;
+mod outcome;
+mod plan;
+mod postpone;
+mod rename;
+mod sentinel;
+mod session;
+mod swap;
+mod tables;
+
+pub use backoff::Backoff;
+pub use blocker::Blocker;
+pub use cleanup::drop_old;
+pub use error::{CutoverError, FinishSource};
+pub use finish::Finish;
+pub use outcome::{Outcome, TablesSeen, decide};
+pub use plan::{KillBlockers, SwapPair, SwapPlan};
+pub use postpone::Sentinel;
+pub use sentinel::{SentinelSeen, SentinelStep, SentinelWait};
+pub use swap::{SwapReport, swap};

@@ -1,0 +1,332 @@
+//! What can go wrong while the target takes over.
+
+use std::{fmt, time::Duration};
+
+use oxferry_schema::{Remedy, TableName};
+
+use crate::{Blocker, TablesSeen};
+
+/// What an error of the caller's own looks like from here.
+pub type FinishSource = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why the target did not take over.
+///
+/// The lock is let go, or its session is being ended, by the time one of these
+/// is returned; [`CutoverError::SessionStuck`] says where that isn't certain.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CutoverError {
+    /// No connection to the server within the time allowed.
+    #[error("connect to the server for the cutover, waited {waited:?}")]
+    Connect {
+        /// How long was waited.
+        waited: Duration,
+        /// Why it failed; `None` when the time ran out.
+        #[source]
+        source: Option<mysql_async::Error>,
+    },
+    /// A statement failed, or its connection broke.
+    #[error("{attempted} for the cutover")]
+    Statement {
+        /// What was attempted.
+        attempted: &'static str,
+        /// What the server or the connection said.
+        #[source]
+        source: mysql_async::Error,
+    },
+    /// A statement was not answered in time.
+    #[error("{attempted} for the cutover: no answer within {waited:?}")]
+    Unanswered {
+        /// What was attempted.
+        attempted: &'static str,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The server told no position of its binary log.
+    #[error(
+        "read the binary log position under the lock: the server told {told:?}, is log_bin on?"
+    )]
+    NoPosition {
+        /// What it told.
+        told: String,
+    },
+    /// A table has the name that the live table is to get.
+    #[error("swap {source_table}: table {old} exists already, drop or rename it, then go on", source_table = source_table.plain(), old = old.plain())]
+    OldExists {
+        /// The live table.
+        source_table: TableName,
+        /// The table in the way.
+        old: TableName,
+    },
+    /// The live table or its shadow is not there.
+    #[error("swap {source_table}: {seen}; find out who renamed or dropped it", source_table = source_table.plain())]
+    Missing {
+        /// The live table.
+        source_table: TableName,
+        /// What is there.
+        seen: TablesSeen,
+    },
+    /// Triggers or foreign keys hang on a table; a rename would carry them to
+    /// the old table.
+    #[error("swap tables: {} would stay with the old table; drop it, then go on", .found.join(", "))]
+    Attached {
+        /// Each trigger and foreign key, and its table.
+        found: Vec<String>,
+    },
+    /// The lock was not granted in time.
+    #[error("lock the tables: not granted within {waited:?}, {}", Blocking(.blockers))]
+    LockTimeout {
+        /// How long was waited.
+        waited: Duration,
+        /// Who was in the way when last looked at, as far as it is known.
+        blockers: Vec<Blocker>,
+    },
+    /// The workers did not come to rest in time; the lock was not asked for.
+    #[error("bring the workers to rest before the lock: not done within {waited:?}")]
+    QuiesceTimeout {
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// What was left took too long; writes flow again.
+    #[error(
+        "apply and compare the rest under the lock: not done within {waited:?}, the lock was let go"
+    )]
+    HoldExceeded {
+        /// How long the lock was held.
+        waited: Duration,
+    },
+    /// The caller's part failed.
+    #[error("finish the copy for the cutover")]
+    Finish {
+        /// What the caller says to do.
+        remedy: Remedy,
+        /// What the caller says happened.
+        #[source]
+        source: FinishSource,
+    },
+    /// The caller's part let the table lock go, so nothing is proven.
+    #[error(
+        "rename the tables: the table lock was gone before the rename; something ran START TRANSACTION, UNLOCK TABLES or DDL under it"
+    )]
+    LockLost,
+    /// The rename was sent, and nobody knows what became of it.
+    #[error("rename the tables: the outcome is not known ({}); look which of the tables hold the rows before anything else", Seen(.seen))]
+    Ambiguous {
+        /// What was seen afterwards: each live table and its three names.
+        /// Empty when the server couldn't be asked.
+        seen: Vec<(TableName, TablesSeen)>,
+        /// Why the answer was lost.
+        #[source]
+        source: Option<Box<CutoverError>>,
+    },
+    /// The session that may hold the lock couldn't be seen to end; nothing was
+    /// renamed.
+    #[error(
+        "end session {id}, which may hold the table lock: not gone within {waited:?}; kill it on the server"
+    )]
+    SessionStuck {
+        /// Its connection id.
+        id: u32,
+        /// How long was waited.
+        waited: Duration,
+        /// What made it necessary.
+        #[source]
+        cause: Box<CutoverError>,
+    },
+    /// A table has the sentinel's name and is not a sentinel.
+    #[error("use {name} as the sentinel: a table of that name exists and was made by somebody else", name = name.plain())]
+    ForeignSentinel {
+        /// The name.
+        name: TableName,
+    },
+    /// The sentinel stood for as long as is allowed.
+    #[error("wait for table {name} to be dropped: it still exists after {waited:?}; the job can be called again", name = name.plain())]
+    SentinelLimit {
+        /// The sentinel.
+        name: TableName,
+        /// How long was waited.
+        waited: Duration,
+    },
+}
+
+impl CutoverError {
+    /// Says what to do about this error.
+    #[must_use]
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Connect { source, .. } => source.as_ref().map_or(Remedy::Unreachable, of_server),
+            Self::Statement { source, .. } => of_server(source),
+            Self::Unanswered { .. } | Self::SessionStuck { .. } => Remedy::Unreachable,
+            Self::NoPosition { .. } => Remedy::Privileges,
+            Self::OldExists { .. }
+            | Self::Attached { .. }
+            | Self::LockTimeout { .. }
+            | Self::QuiesceTimeout { .. }
+            | Self::HoldExceeded { .. }
+            | Self::SentinelLimit { .. } => Remedy::Retry,
+            Self::Finish { remedy, .. } => *remedy,
+            Self::LockLost => Remedy::Bug,
+            Self::Missing { .. } | Self::Ambiguous { .. } => Remedy::Ambiguous,
+            Self::ForeignSentinel { .. } => Remedy::Usage,
+        }
+    }
+
+    /// Returns whether another attempt of this run may help.
+    ///
+    /// Narrower than [`Remedy::Retry`]: what a person must mend first is not
+    /// tried again.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::LockTimeout { .. }
+            | Self::QuiesceTimeout { .. }
+            | Self::HoldExceeded { .. }
+            | Self::Unanswered { .. }
+            | Self::Connect { .. }
+            | Self::Statement { .. }
+            | Self::Finish { .. } => {
+                matches!(self.remedy(), Remedy::Retry | Remedy::Unreachable)
+            }
+            Self::NoPosition { .. }
+            | Self::OldExists { .. }
+            | Self::Missing { .. }
+            | Self::Attached { .. }
+            | Self::LockLost
+            | Self::Ambiguous { .. }
+            | Self::SessionStuck { .. }
+            | Self::ForeignSentinel { .. }
+            | Self::SentinelLimit { .. } => false,
+        }
+    }
+
+    /// Wraps a statement's error.
+    pub(crate) const fn statement(
+        attempted: &'static str,
+    ) -> impl FnOnce(mysql_async::Error) -> Self {
+        move |source| Self::Statement { attempted, source }
+    }
+}
+
+/// Server errors by what to do about them. Source: MySQL 9.7 Error Reference.
+fn of_server(error: &mysql_async::Error) -> Remedy {
+    let mysql_async::Error::Server(error) = error else {
+        return Remedy::Unreachable;
+    };
+    match error.code {
+        // Access to a database, table, command or setting is denied.
+        1044 | 1045 | 1142 | 1227 | 1370 | 3118 => Remedy::Privileges,
+        // The server is read-only.
+        1290 | 1836 => Remedy::Privileges,
+        // The statement is not understood.
+        1064 => Remedy::Bug,
+        _ => Remedy::Retry,
+    }
+}
+
+struct Blocking<'a>(&'a [Blocker]);
+
+impl fmt::Display for Blocking<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("and who holds it is not known");
+        }
+        f.write_str("held up by ")?;
+        write_list(f, self.0.iter())
+    }
+}
+
+struct Seen<'a>(&'a [(TableName, TablesSeen)]);
+
+impl fmt::Display for Seen<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("the server could not be asked");
+        }
+        let each = self.0.iter();
+        write_list(
+            f,
+            each.map(|(name, seen)| format!("{}: {seen}", name.plain())),
+        )
+    }
+}
+
+fn write_list(
+    f: &mut fmt::Formatter<'_>,
+    items: impl Iterator<Item = impl fmt::Display>,
+) -> fmt::Result {
+    for (i, item) in items.enumerate() {
+        let comma = if i == 0 { "" } else { ", " };
+        write!(f, "{comma}{item}")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use mysql_async::{Error, ServerError};
+
+    use super::*;
+    use crate::plan::tests::pair;
+
+    fn server(code: u16) -> CutoverError {
+        CutoverError::Statement {
+            attempted: "rename the tables",
+            source: Error::Server(ServerError {
+                code,
+                message: "as the server says".into(),
+                state: "HY000".into(),
+            }),
+        }
+    }
+
+    #[test]
+    fn a_lock_wait_is_tried_again_and_a_missing_privilege_is_not() {
+        assert_eq!(server(1205).remedy(), Remedy::Retry);
+        assert!(server(1205).is_passing());
+        assert_eq!(server(1142).remedy(), Remedy::Privileges);
+        assert!(!server(1142).is_passing());
+    }
+
+    #[test]
+    fn an_unknown_outcome_is_never_tried_again() {
+        let error = CutoverError::Ambiguous {
+            seen: vec![(
+                pair("t").source,
+                TablesSeen {
+                    source: false,
+                    shadow: true,
+                    old: true,
+                },
+            )],
+            source: None,
+        };
+        assert_eq!(error.remedy(), Remedy::Ambiguous);
+        assert!(!error.is_passing());
+        assert!(
+            error
+                .to_string()
+                .contains("app.t: source gone, shadow there, old there")
+        );
+    }
+
+    #[test]
+    fn what_a_person_must_mend_is_not_tried_again_at_once() {
+        let error = CutoverError::Attached {
+            found: vec!["trigger app.tr on app.t".into()],
+        };
+        assert_eq!(error.remedy(), Remedy::Retry);
+        assert!(!error.is_passing());
+    }
+
+    #[test]
+    fn an_unknown_blocker_is_said_to_be_unknown() {
+        let error = CutoverError::LockTimeout {
+            waited: Duration::from_secs(3),
+            blockers: Vec::new(),
+        };
+        assert_eq!(
+            error.to_string(),
+            "lock the tables: not granted within 3s, and who holds it is not known"
+        );
+    }
+}

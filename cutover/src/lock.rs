@@ -1,0 +1,117 @@
+//! Asking for the table lock, and watching who is in its way.
+
+use std::time::Duration;
+
+use mysql_async::{Conn, Opts, prelude::Queryable};
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    Blocker, CutoverError, SwapPlan,
+    blocker::blockers,
+    session::{Session, answered, connect, kill},
+};
+
+/// When the lock was asked for and granted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Granted {
+    pub(crate) requested: Instant,
+    pub(crate) granted: Instant,
+}
+
+/// Locks the plan's tables on `session`, waiting as long as the plan allows.
+///
+/// The server counts its wait per table; the whole is limited here. The second
+/// connection that watches is opened before the lock is asked for.
+///
+/// # Errors
+///
+/// [`CutoverError::LockTimeout`]; the session may still be waiting then, and
+/// must be ended.
+pub(crate) async fn lock(
+    session: &mut Session,
+    opts: &Opts,
+    plan: &SwapPlan,
+) -> Result<Granted, CutoverError> {
+    let observer = connect(opts).await?;
+    let mut seen = Vec::new();
+    let own = session.token.id;
+    let requested = Instant::now();
+    let locking = session.conn.query_drop(plan.lock_statement());
+    let answer = tokio::select! {
+        biased;
+        answer = locking => Some(answer),
+        () = watch(observer, plan, own, &mut seen) => None,
+    };
+    let waited = requested.elapsed();
+    match answer {
+        Some(Ok(())) => Ok(Granted {
+            requested,
+            granted: Instant::now(),
+        }),
+        Some(Err(mysql_async::Error::Server(error))) if is_lock_wait(error.code) => {
+            Err(CutoverError::LockTimeout {
+                waited,
+                blockers: seen,
+            })
+        }
+        Some(Err(error)) => Err(CutoverError::statement("lock the tables")(error)),
+        None => Err(CutoverError::LockTimeout {
+            waited,
+            blockers: seen,
+        }),
+    }
+}
+
+/// Notes who is in the way, ends whom the plan says, and returns when the lock
+/// has been waited for long enough.
+async fn watch(mut observer: Conn, plan: &SwapPlan, own: u32, seen: &mut Vec<Blocker>) {
+    let began = Instant::now();
+    // Longer than the server's own limit, so that its answer comes first.
+    let limit = Duration::from_secs(plan.lock_wait_seconds()).saturating_add(GRACE);
+    let mut can_look = true;
+    while let Some(left) = limit.checked_sub(began.elapsed()).filter(|d| !d.is_zero()) {
+        let pause = if can_look { LOOK_EVERY } else { left };
+        sleep(pause.min(left)).await;
+        if !can_look {
+            continue;
+        }
+        let looked = look(&mut observer, plan, own, began.elapsed());
+        match tokio::time::timeout(left, looked).await {
+            Ok(Ok(found)) => *seen = found,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "who holds up the cutover lock can't be seen");
+                can_look = false;
+            }
+            Err(_) => can_look = false,
+        }
+    }
+}
+
+async fn look(
+    observer: &mut Conn,
+    plan: &SwapPlan,
+    own: u32,
+    waited: Duration,
+) -> Result<Vec<Blocker>, CutoverError> {
+    let looking = blockers(observer, plan, own);
+    let found = answered("look who holds up the lock", GRACE, looking).await?;
+    let victims = plan
+        .kill
+        .iter()
+        .flat_map(|kill| kill.victims(waited, &found));
+    for victim in victims {
+        match kill(observer, victim.id).await {
+            Ok(()) => tracing::warn!(%victim, "ended: it held up the cutover lock"),
+            Err(error) => tracing::warn!(%victim, %error, "not ended"),
+        }
+    }
+    Ok(found)
+}
+
+/// Lock wait timeout, deadlock. Source: MySQL 9.7 Error Reference.
+const fn is_lock_wait(code: u16) -> bool {
+    matches!(code, 1205 | 1213)
+}
+
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+const GRACE: Duration = Duration::from_secs(1);

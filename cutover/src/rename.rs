@@ -1,0 +1,68 @@
+//! The rename itself, and what became of it.
+
+use mysql_async::{Opts, prelude::Queryable};
+use std::time::Duration;
+
+use crate::{
+    CutoverError, Outcome, SwapPlan, TablesSeen, decide,
+    session::{Session, answered, connect},
+    swap::END_LIMIT,
+    tables,
+};
+
+/// Renames every pair on the locking session; returns whether the outcome had
+/// to be looked up.
+///
+/// Takes the evidence for good: one verification, one rename (I9).
+///
+/// # Errors
+///
+/// [`CutoverError::Ambiguous`] when nobody knows. With every other error
+/// nothing is renamed.
+pub(crate) async fn rename(
+    evidence: impl std::fmt::Debug + Send,
+    session: &mut Session,
+    opts: &Opts,
+    plan: &SwapPlan,
+) -> Result<bool, CutoverError> {
+    tracing::info!(?evidence, "renaming");
+    let limit = Duration::from_secs(plan.lock_wait_seconds()).saturating_add(RENAME_GRACE);
+    let sent = session.conn.query_drop(plan.rename_statement());
+    let Err(error) = answered(ATTEMPTED, limit, sent).await else {
+        return Ok(false);
+    };
+    // Even a server's refusal is looked up: KILL and shutdown cross answers.
+    let error = match session.token.end(opts, END_LIMIT, error).await {
+        Ok(error) => error,
+        Err(stuck) => return Err(ambiguous(Vec::new(), plan, stuck)),
+    };
+    let seen = match look(opts, plan).await {
+        Ok(seen) => seen,
+        Err(unseen) => {
+            tracing::error!(error = %unseen, "the outcome of the rename can't be looked up");
+            return Err(ambiguous(Vec::new(), plan, error));
+        }
+    };
+    match decide(&seen) {
+        Outcome::Renamed => Ok(true),
+        Outcome::NotRenamed => Err(error),
+        Outcome::Ambiguous => Err(ambiguous(seen, plan, error)),
+    }
+}
+
+async fn look(opts: &Opts, plan: &SwapPlan) -> Result<Vec<TablesSeen>, CutoverError> {
+    let mut conn = connect(opts).await?;
+    tables::seen(&mut conn, plan).await
+}
+
+fn ambiguous(seen: Vec<TablesSeen>, plan: &SwapPlan, cause: CutoverError) -> CutoverError {
+    let names = plan.pairs.iter().map(|pair| pair.source.clone());
+    CutoverError::Ambiguous {
+        seen: names.zip(seen).collect(),
+        source: Some(Box::new(cause)),
+    }
+}
+
+const ATTEMPTED: &str = "rename the tables";
+/// The rename waits for no row; a server busy with its disks may take a while.
+const RENAME_GRACE: Duration = Duration::from_secs(30);

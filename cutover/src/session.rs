@@ -1,0 +1,185 @@
+//! The one session that locks and renames, and how it is made to end.
+
+use std::time::Duration;
+
+use mysql_async::{Conn, Opts, prelude::Queryable};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::{CutoverError, SwapPlan};
+
+/// The locking session, known by a user-level lock of its own.
+///
+/// Connection ids start anew when a server restarts; the random name of a
+/// user-level lock doesn't come back. So "the session is gone" is "nobody
+/// holds its lock". The server releases it after the session's transaction
+/// and table locks. Source: `THD::cleanup` in `sql/sql_class.cc`, MySQL 9.7.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) conn: Conn,
+    pub(crate) token: Token,
+}
+
+/// What a session is found again by, from another connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    /// Its connection id.
+    pub(crate) id: u32,
+    /// The name of its user-level lock.
+    lock: String,
+}
+
+impl Session {
+    /// Connects, and limits every lock wait of the session.
+    pub(crate) async fn open(opts: &Opts, plan: &SwapPlan) -> Result<Self, CutoverError> {
+        let mut conn = connect(opts).await?;
+        let token = Token::new(conn.id(), fastrand::u64(..));
+        let seconds = plan.lock_wait_seconds();
+        let limits = format!(
+            "SET SESSION lock_wait_timeout = {seconds}, innodb_lock_wait_timeout = {seconds}, \
+             autocommit = 1"
+        );
+        let set_up = async {
+            conn.query_drop(limits).await?;
+            conn.exec_first::<Option<u8>, _, _>("SELECT GET_LOCK(?, 0)", (&token.lock,))
+                .await
+        };
+        let held = answered("set up the locking session", CONNECT_DEADLINE, set_up).await?;
+        if held.flatten() == Some(1) {
+            return Ok(Self { conn, token });
+        }
+        Err(CutoverError::Unanswered {
+            attempted: "take the locking session's own lock",
+            waited: Duration::ZERO,
+        })
+    }
+
+    /// Undoes what is not committed, and lets every lock go.
+    ///
+    /// The rollback comes first: `UNLOCK TABLES` would commit.
+    pub(crate) async fn unlock(&mut self) -> Result<(), CutoverError> {
+        let unlock = async {
+            self.conn.query_drop("ROLLBACK").await?;
+            self.conn.query_drop("UNLOCK TABLES").await
+        };
+        answered("unlock the tables", UNLOCK_DEADLINE, unlock).await
+    }
+}
+
+impl Token {
+    fn new(id: u32, random: u64) -> Self {
+        Self {
+            id,
+            lock: format!("oxferry:cutover:{random:016x}"),
+        }
+    }
+
+    /// Ends the session from another connection; returns when it is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`CutoverError::SessionStuck`] around `cause` when it couldn't be seen
+    /// to end within `limit`.
+    pub(crate) async fn end(
+        &self,
+        opts: &Opts,
+        limit: Duration,
+        cause: CutoverError,
+    ) -> Result<CutoverError, CutoverError> {
+        let began = Instant::now();
+        loop {
+            match timeout(CONNECT_DEADLINE, self.end_once(opts)).await {
+                Ok(Ok(true)) => return Ok(cause),
+                Ok(Ok(false)) | Err(_) => {}
+                Ok(Err(error)) => tracing::warn!(%error, id = self.id, "locking session not ended"),
+            }
+            if began.elapsed() >= limit {
+                return Err(CutoverError::SessionStuck {
+                    id: self.id,
+                    waited: began.elapsed(),
+                    cause: Box::new(cause),
+                });
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Kills the session if it lives; returns whether it was gone already.
+    async fn end_once(&self, opts: &Opts) -> Result<bool, CutoverError> {
+        let mut conn = connect(opts).await?;
+        let holder: Option<Option<u64>> = conn
+            .exec_first("SELECT IS_USED_LOCK(?)", (&self.lock,))
+            .await
+            .map_err(CutoverError::statement("look for the locking session"))?;
+        let Some(id) = holder.flatten() else {
+            close(conn).await;
+            return Ok(true);
+        };
+        kill(&mut conn, id).await?;
+        close(conn).await;
+        Ok(false)
+    }
+}
+
+/// Connects within a deadline.
+pub(crate) async fn connect(opts: &Opts) -> Result<Conn, CutoverError> {
+    let failed = |source| CutoverError::Connect {
+        waited: CONNECT_DEADLINE,
+        source,
+    };
+    match timeout(CONNECT_DEADLINE, Conn::new(opts.clone())).await {
+        Ok(connected) => connected.map_err(|error| failed(Some(error))),
+        Err(_) => Err(failed(None)),
+    }
+}
+
+/// Says goodbye; the server closes the session in any case.
+pub(crate) async fn close(conn: Conn) {
+    match timeout(UNLOCK_DEADLINE, conn.disconnect()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "connection closed without goodbye"),
+        Err(_) => tracing::debug!("connection closed without goodbye"),
+    }
+}
+
+/// Ends a connection; one that is gone already is as good.
+pub(crate) async fn kill(conn: &mut Conn, id: u64) -> Result<(), CutoverError> {
+    match conn.query_drop(format!("KILL CONNECTION {id}")).await {
+        Err(mysql_async::Error::Server(error)) if error.code == ER_NO_SUCH_THREAD => Ok(()),
+        other => other.map_err(CutoverError::statement("end a session")),
+    }
+}
+
+/// Awaits a statement within `limit`.
+pub(crate) async fn answered<T>(
+    attempted: &'static str,
+    limit: Duration,
+    statement: impl Future<Output = Result<T, mysql_async::Error>>,
+) -> Result<T, CutoverError> {
+    match timeout(limit, statement).await {
+        Ok(answer) => answer.map_err(CutoverError::statement(attempted)),
+        Err(_) => Err(CutoverError::Unanswered {
+            attempted,
+            waited: limit,
+        }),
+    }
+}
+
+/// A server that takes longer to let one in can't be cut over in seconds.
+pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+/// Letting go is one round trip; a connection that takes longer is killed.
+const UNLOCK_DEADLINE: Duration = Duration::from_secs(1);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const ER_NO_SUCH_THREAD: u16 = 1094;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sessions_lock_name_fits_the_server() {
+        let token = Token::new(7, u64::MAX);
+        assert_eq!(token.lock, "oxferry:cutover:ffffffffffffffff");
+        // MySQL 9.7 manual, "Locking Functions": 64 characters at most.
+        assert!(token.lock.len() <= 64);
+    }
+}

@@ -1,0 +1,116 @@
+//! What the server says about the tables of a swap.
+
+use mysql_async::{Conn, Value, prelude::Queryable};
+use oxferry_binlog::FilePosition;
+use oxferry_schema::TableName;
+
+use crate::{CutoverError, SwapPlan, TablesSeen, session::CONNECT_DEADLINE, session::answered};
+
+/// Returns which of the plan's tables exist, pair by pair.
+pub(crate) async fn seen(
+    conn: &mut Conn,
+    plan: &SwapPlan,
+) -> Result<Vec<TablesSeen>, CutoverError> {
+    let mut all = Vec::with_capacity(plan.pairs.len());
+    for pair in &plan.pairs {
+        all.push(TablesSeen {
+            source: exists(conn, &pair.source).await?,
+            shadow: exists(conn, &pair.shadow).await?,
+            old: exists(conn, &pair.old).await?,
+        });
+    }
+    Ok(all)
+}
+
+/// Refuses a swap whose outcome couldn't be looked up afterwards.
+pub(crate) async fn expect_before(conn: &mut Conn, plan: &SwapPlan) -> Result<(), CutoverError> {
+    for (pair, seen) in plan.pairs.iter().zip(seen(conn, plan).await?) {
+        if seen == TablesSeen::BEFORE {
+            continue;
+        }
+        let source_table = pair.source.clone();
+        return Err(if seen.source && seen.shadow {
+            CutoverError::OldExists {
+                source_table,
+                old: pair.old.clone(),
+            }
+        } else {
+            CutoverError::Missing { source_table, seen }
+        });
+    }
+    Ok(())
+}
+
+/// Refuses triggers and foreign keys that came up during the copy.
+///
+/// `RENAME TABLE` carries a trigger, and other tables' references, along to
+/// the old table; seen on MySQL 9.7.4. Under the lock none can be created any
+/// more.
+pub(crate) async fn expect_bare(conn: &mut Conn, plan: &SwapPlan) -> Result<(), CutoverError> {
+    let mut found = Vec::new();
+    for pair in &plan.pairs {
+        for name in [&pair.source, &pair.shadow] {
+            let names = [name.schema.as_str(), name.table.as_str()];
+            let values: Vec<Value> = names.repeat(3).into_iter().map(Value::from).collect();
+            let rows: Vec<(String, String, String)> =
+                conn.exec(ATTACHED, values)
+                    .await
+                    .map_err(CutoverError::statement(
+                        "look for triggers and foreign keys",
+                    ))?;
+            found.extend(rows.into_iter().map(|(kind, schema, attached)| {
+                format!("{kind} {schema}.{attached} on {}", name.plain())
+            }));
+        }
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    Err(CutoverError::Attached { found })
+}
+
+/// Reads the end of the binary log.
+pub(crate) async fn position(conn: &mut Conn) -> Result<FilePosition, CutoverError> {
+    let row: Option<mysql_async::Row> = match conn.query_first("SHOW BINARY LOG STATUS").await {
+        // Before MySQL 8.2 the statement had another name.
+        Err(mysql_async::Error::Server(error)) if error.code == ER_PARSE_ERROR => {
+            conn.query_first("SHOW MASTER STATUS").await
+        }
+        other => other,
+    }
+    .map_err(CutoverError::statement("read the binary log position"))?;
+    let file: Option<String> = row.as_ref().and_then(|row| row.get(0));
+    let offset: Option<u64> = row.as_ref().and_then(|row| row.get(1));
+    let told = format!("{}:{}", file.as_deref().unwrap_or(""), offset.unwrap_or(0));
+    file.zip(offset)
+        .and_then(|(file, offset)| FilePosition::new(&file, offset).ok())
+        .ok_or(CutoverError::NoPosition { told })
+}
+
+/// Returns whether a table of exactly this name exists.
+pub(crate) async fn exists(conn: &mut Conn, name: &TableName) -> Result<bool, CutoverError> {
+    Ok(comment(conn, name).await?.is_some())
+}
+
+/// Returns the comment of the table of exactly this name, if there is one.
+pub(crate) async fn comment(
+    conn: &mut Conn,
+    name: &TableName,
+) -> Result<Option<String>, CutoverError> {
+    let names = (name.schema.as_str(), name.table.as_str());
+    let query = conn.exec_first(COMMENT, names);
+    answered("look for a table", CONNECT_DEADLINE, query).await
+}
+
+const COMMENT: &str = "SELECT TABLE_COMMENT FROM information_schema.TABLES \
+                       WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?";
+const ATTACHED: &str = "\
+    SELECT 'trigger', TRIGGER_SCHEMA, TRIGGER_NAME FROM information_schema.TRIGGERS \
+    WHERE EVENT_OBJECT_SCHEMA = ? AND EVENT_OBJECT_TABLE = ? UNION ALL \
+    SELECT 'foreign key', CONSTRAINT_SCHEMA, CONSTRAINT_NAME \
+    FROM information_schema.REFERENTIAL_CONSTRAINTS \
+    WHERE CONSTRAINT_SCHEMA = ? AND TABLE_NAME = ? UNION ALL \
+    SELECT 'foreign key', CONSTRAINT_SCHEMA, CONSTRAINT_NAME \
+    FROM information_schema.REFERENTIAL_CONSTRAINTS \
+    WHERE UNIQUE_CONSTRAINT_SCHEMA = ? AND REFERENCED_TABLE_NAME = ?";
+const ER_PARSE_ERROR: u16 = 1064;
