@@ -1,0 +1,470 @@
+//! The engine: inputs by `handle_*`, what to do by `poll`.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use oxferry_schema::{Key, KeyRange};
+
+use super::{
+    Action, BarrierId, BatchId, ChunkId, EngineConfig, InFlight, TableId, TablePlan, TableProgress,
+    TxnSeq,
+    buffer::{BatchLimit, Taken},
+    chunks::{Chunk, Chunks, Stage, Wanted},
+    ledger::{Ledger, Weight},
+    table::TableState,
+};
+use crate::{Batch, KeyedChange};
+
+/// Decides what is copied and applied, and when; see the
+/// [module's documentation](super).
+#[derive(Debug)]
+pub struct Engine {
+    config: EngineConfig,
+    tables: Vec<TableState>,
+    ledger: Ledger,
+    chunks: Chunks,
+    /// Tables that have ranges left to look up.
+    unfinished: BTreeSet<TableId>,
+    /// Where the search for the next table to look up begins.
+    turn: TableId,
+    /// Tables that may have a batch to apply.
+    due: VecDeque<TableId>,
+    is_due: Vec<bool>,
+    batches: BTreeMap<BatchId, BatchInFlight>,
+    batches_started: u64,
+    /// What `drain` handed out, until it is applied.
+    drained: Vec<Weight>,
+    is_copying: bool,
+    is_applying: bool,
+}
+
+/// A batch that the caller is applying.
+#[derive(Debug)]
+struct BatchInFlight {
+    table: TableId,
+    keys: Vec<Key>,
+    weights: Vec<Weight>,
+}
+
+impl Engine {
+    /// Begins a job; `tables` are what [`TableId`]s count.
+    #[must_use]
+    pub fn new(config: EngineConfig, tables: Vec<TablePlan>) -> Self {
+        Self {
+            config,
+            ledger: Ledger::default(),
+            chunks: Chunks::default(),
+            unfinished: (0..tables.len()).map(TableId).collect(),
+            turn: TableId(0),
+            due: VecDeque::new(),
+            is_due: vec![false; tables.len()],
+            batches: BTreeMap::new(),
+            batches_started: 0,
+            drained: Vec::new(),
+            is_copying: true,
+            is_applying: true,
+            tables: tables.into_iter().map(TableState::new).collect(),
+        }
+    }
+
+    /// Takes one change of transaction `seq`, in binlog order.
+    ///
+    /// Call it only while [`accepts_changes`](Self::accepts_changes) says so;
+    /// the two halves of an update that changes the key may come together.
+    ///
+    /// # Panics
+    ///
+    /// When `seq` is not later than every committed one, or `table` is none of the
+    /// job's: going on would lose the change.
+    pub fn handle_change(&mut self, seq: TxnSeq, table: TableId, change: KeyedChange) {
+        assert!(
+            seq > self.ledger.committed(),
+            "a change of transaction {} came after the end of {}",
+            seq.0,
+            self.ledger.committed().0
+        );
+        let state = self.tables.get_mut(table.0);
+        let state = state.expect("a change belongs to a table of the job");
+        state.handle_change(seq, change, &mut self.ledger);
+        self.mark_due(table);
+    }
+
+    /// Notes that transaction `seq` has been dispatched to its end.
+    ///
+    /// Only here do chunks open, so [`poll`](Self::poll) after each of these.
+    pub fn handle_commit(&mut self, seq: TxnSeq) {
+        self.ledger.commit(seq);
+    }
+
+    /// Takes the next range of a table, in key order and without gaps but for
+    /// the ranges that were closed at the start.
+    pub fn handle_range(&mut self, table: TableId, range: KeyRange) {
+        self.turn = TableId(table.0 + 1);
+        self.chunks.wanted.push_back(Wanted { table, range });
+    }
+
+    /// Notes that a table has no further ranges.
+    pub fn handle_ranges_exhausted(&mut self, table: TableId) {
+        self.unfinished.remove(&table);
+    }
+
+    /// Notes that what was dispatched before a barrier is visible.
+    pub fn handle_barrier_passed(&mut self, id: BarrierId) {
+        self.chunks.handle_barrier_passed(id);
+    }
+
+    /// Notes that the rows of a chunk are committed on the target.
+    ///
+    /// # Panics
+    ///
+    /// When the chunk is not being copied: its changes would be applied too
+    /// early.
+    pub fn handle_chunk_copied(&mut self, id: ChunkId, rows: u64) {
+        let chunk = self.chunks.close(id);
+        let chunk = chunk.expect("only a chunk that is being copied can be done");
+        if let Some(state) = self.tables.get_mut(chunk.table.0) {
+            state.close(id, chunk.range, rows);
+        }
+        self.mark_due(chunk.table);
+    }
+
+    /// Notes that a batch is committed on the target.
+    ///
+    /// # Panics
+    ///
+    /// When the batch is not in flight: later changes would be applied too
+    /// early.
+    pub fn handle_batch_applied(&mut self, id: BatchId) {
+        let batch = self.batches.remove(&id);
+        let batch = batch.expect("only a batch in flight can be applied");
+        for weight in batch.weights {
+            self.ledger.remove(weight);
+        }
+        if let Some(state) = self.tables.get_mut(batch.table.0) {
+            state.handle_applied(&batch.keys);
+        }
+        self.mark_due(batch.table);
+    }
+
+    /// Notes that unique indexes now stand on a *ranged* table's target: from
+    /// here on the rules of *ordered* mode hold for it.
+    ///
+    /// # Panics
+    ///
+    /// When a chunk or a batch of the table is under way: the index could not
+    /// have been built at a consistent point.
+    pub fn handle_indexes_built(&mut self, table: TableId) {
+        let Some(state) = self.tables.get_mut(table.0) else {
+            return;
+        };
+        assert!(
+            !state.has_open_chunk() && !state.is_applying(),
+            "unique indexes can be built only while nothing is under way"
+        );
+        state.become_ordered();
+    }
+
+    /// Copies a closed range once more, emptied first: a comparison found it
+    /// different.
+    ///
+    /// It waits until the whole range is closed. Without harm for changes, and
+    /// counted in the checkpoint as not closed once it is open.
+    pub fn repair(&mut self, table: TableId, range: KeyRange) {
+        self.chunks.repairs.push_back(Wanted { table, range });
+    }
+
+    /// Stops (or starts again) opening chunks; open ones are finished, since
+    /// changes wait for them.
+    pub fn set_copying(&mut self, on: bool) {
+        self.is_copying = on;
+    }
+
+    /// Stops (or starts again) giving out batches; those in flight finish.
+    pub fn set_applying(&mut self, on: bool) {
+        self.is_applying = on;
+    }
+
+    /// Returns the next thing to do, or `None` until something is reported.
+    ///
+    /// Everything returned is under way from now on, within the slots that
+    /// the configuration allows.
+    pub fn poll(&mut self) -> Option<Action> {
+        self.open_chunks();
+        let committed = self.ledger.committed();
+        if let Some(id) = self.chunks.start_barrier(committed) {
+            return Some(Action::Barrier { id });
+        }
+        self.poll_copy().or_else(|| self.poll_apply())
+    }
+
+    /// Hands out everything that is buffered, as batches to apply one after
+    /// the other; then call [`handle_drained`](Self::handle_drained).
+    ///
+    /// Returns `None` while a chunk is open or a batch in flight, as nothing may be
+    /// overtaken.
+    pub fn drain(&mut self) -> Option<Vec<(TableId, Batch)>> {
+        if self.chunks.open_count() > 0 || !self.batches.is_empty() || !self.drained.is_empty() {
+            return None;
+        }
+        let limit = self.batch_limit();
+        let mut batches = Vec::new();
+        for (index, state) in self.tables.iter_mut().enumerate() {
+            while let Some(taken) = state.next_batch(limit, 1, &mut self.ledger) {
+                let keys: Vec<_> = keys_of(&taken);
+                state.handle_applied(&keys);
+                self.drained.extend(taken.weights);
+                batches.push((TableId(index), taken.batch));
+            }
+        }
+        Some(batches)
+    }
+
+    /// Notes that all that [`drain`](Self::drain) returned is committed on the
+    /// target.
+    pub fn handle_drained(&mut self) {
+        for weight in std::mem::take(&mut self.drained) {
+            self.ledger.remove(weight);
+        }
+    }
+
+    /// Returns whether there is room for a change; if not, the stream waits.
+    #[must_use]
+    pub fn accepts_changes(&self) -> bool {
+        self.ledger.rows() < self.config.buffer_rows_max
+            && self.ledger.bytes() < self.config.buffer_bytes_max
+    }
+
+    /// Returns a table of which another range should be looked up.
+    ///
+    /// One look-up at a time: the answer stays the same until a range comes.
+    #[must_use]
+    pub fn wanted_range(&self) -> Option<TableId> {
+        let ahead = self.chunks.wanted.len() + self.chunks.open_count();
+        if !self.is_copying || ahead >= self.open_max() {
+            return None;
+        }
+        let next = self.unfinished.range(self.turn..).next();
+        next.or_else(|| self.unfinished.first()).copied()
+    }
+
+    /// Returns the first transaction that is not wholly on the target: where
+    /// a stream has to begin again, never inside a transaction.
+    #[must_use]
+    pub fn resume_seq(&self) -> TxnSeq {
+        self.ledger.resume_seq()
+    }
+
+    /// Returns the last transaction up to which all is on the target.
+    #[must_use]
+    pub fn settled_through(&self) -> TxnSeq {
+        TxnSeq(self.resume_seq().0.saturating_sub(1))
+    }
+
+    /// Returns the last transaction that has been dispatched to its end.
+    #[must_use]
+    pub fn dispatched(&self) -> TxnSeq {
+        self.ledger.committed()
+    }
+
+    /// Returns whether every range of every table is on the target.
+    #[must_use]
+    pub fn is_copied(&self) -> bool {
+        self.unfinished.is_empty()
+            && self.chunks.wanted.is_empty()
+            && self.chunks.repairs.is_empty()
+            && self.chunks.open_count() == 0
+    }
+
+    /// Returns whether nothing is buffered and nothing under way.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.ledger.rows() == 0 && self.batches.is_empty() && self.chunks.open_count() == 0
+    }
+
+    /// Returns what is under way.
+    #[must_use]
+    pub fn in_flight(&self) -> InFlight {
+        InFlight {
+            chunks_open: self.chunks.open_count(),
+            copies: self.chunks.copying_count(),
+            batches: self.batches.len(),
+            barrier: self.chunks.has_barrier(),
+        }
+    }
+
+    /// Returns how many changes are held, those in flight included.
+    #[must_use]
+    pub fn buffered_rows(&self) -> u64 {
+        self.ledger.rows()
+    }
+
+    /// Returns about how much memory the held changes take, in bytes.
+    #[must_use]
+    pub fn buffered_bytes(&self) -> u64 {
+        self.ledger.bytes()
+    }
+
+    /// Returns whether a change to `key` was dispatched and is not on the
+    /// target yet. Costs more than a look-up only for batches in flight.
+    #[must_use]
+    pub fn is_unapplied(&self, table: TableId, key: &Key) -> bool {
+        let held = self
+            .tables
+            .get(table.0)
+            .is_some_and(|state| state.holds(key));
+        held || self
+            .batches
+            .values()
+            .any(|batch| batch.table == table && batch.keys.contains(key))
+    }
+
+    /// Returns how far a table is, `None` if it is none of the job's.
+    #[must_use]
+    pub fn progress(&self, table: TableId) -> Option<TableProgress> {
+        self.tables.get(table.0).map(TableState::progress)
+    }
+
+    /// Opens as many of the ranges looked up as may be open at once.
+    fn open_chunks(&mut self) {
+        while self.is_copying && self.chunks.open_count() < self.open_max() {
+            if !self.open_repair() && !self.open_wanted() {
+                return;
+            }
+        }
+    }
+
+    /// Opens the next range, of a table that allows it.
+    fn open_wanted(&mut self) -> bool {
+        let committed = self.ledger.committed();
+        let tables = &self.tables;
+        let may_open = |wanted: &Wanted| {
+            tables
+                .get(wanted.table.0)
+                .is_some_and(|state| state.may_open(committed))
+        };
+        let Some(index) = self.chunks.wanted.iter().position(may_open) else {
+            return false;
+        };
+        let Some(wanted) = self.chunks.wanted.remove(index) else {
+            return false;
+        };
+        self.open(wanted, false);
+        true
+    }
+
+    /// Opens the first range to repair, or lets the next one try.
+    fn open_repair(&mut self) -> bool {
+        let committed = self.ledger.committed();
+        let Some(wanted) = self.chunks.repairs.pop_front() else {
+            return false;
+        };
+        let may_open = self
+            .tables
+            .get(wanted.table.0)
+            .is_some_and(|state| state.may_open(committed) && state.may_repair(&wanted.range));
+        if may_open {
+            self.open(wanted, true);
+        } else {
+            self.chunks.repairs.push_back(wanted);
+        }
+        may_open
+    }
+
+    fn open(&mut self, wanted: Wanted, repair: bool) {
+        let Wanted { table, range } = wanted;
+        let Some(state) = self.tables.get_mut(table.0) else {
+            return;
+        };
+        let id = self.chunks.next_id();
+        state.open(id, range.clone());
+        let chunk = Chunk {
+            table,
+            range,
+            again: repair || state.copies_again(),
+            must_see: self.ledger.committed(),
+            after_batch: repair.then_some(BatchId(self.batches_started)),
+            stage: Stage::Opened,
+        };
+        self.chunks.open(id, chunk);
+    }
+
+    fn poll_copy(&mut self) -> Option<Action> {
+        if self.chunks.copying_count() >= self.config.copy_slots {
+            return None;
+        }
+        let batches = &self.batches;
+        let oldest = |table| {
+            let mut batches = batches.iter();
+            batches
+                .find(|(_, batch)| batch.table == table)
+                .map(|(id, _)| *id)
+        };
+        let (chunk, state) = self.chunks.start_copy(oldest)?;
+        Some(Action::Copy {
+            chunk,
+            table: state.table,
+            range: state.range.clone(),
+            again: state.again,
+        })
+    }
+
+    fn poll_apply(&mut self) -> Option<Action> {
+        let slots_free = self.config.apply_slots.saturating_sub(self.batches.len());
+        if !self.is_applying || !self.drained.is_empty() || slots_free == 0 {
+            return None;
+        }
+        let limit = self.batch_limit();
+        while let Some(table) = self.due.pop_front() {
+            if let Some(is_due) = self.is_due.get_mut(table.0) {
+                *is_due = false;
+            }
+            let state = self.tables.get_mut(table.0)?;
+            if let Some(taken) = state.next_batch(limit, slots_free, &mut self.ledger) {
+                self.mark_due(table);
+                return Some(self.start_batch(table, taken));
+            }
+        }
+        None
+    }
+
+    fn start_batch(&mut self, table: TableId, taken: Taken) -> Action {
+        self.batches_started += 1;
+        let id = BatchId(self.batches_started);
+        let in_flight = BatchInFlight {
+            table,
+            keys: keys_of(&taken),
+            weights: taken.weights,
+        };
+        self.batches.insert(id, in_flight);
+        Action::Apply {
+            id,
+            table,
+            batch: taken.batch,
+        }
+    }
+
+    /// Puts a table among those that may have something to apply.
+    fn mark_due(&mut self, table: TableId) {
+        if let Some(is_due) = self.is_due.get_mut(table.0)
+            && !std::mem::replace(is_due, true)
+        {
+            self.due.push_back(table);
+        }
+    }
+
+    fn batch_limit(&self) -> BatchLimit {
+        BatchLimit {
+            rows_max: self.config.batch_rows_max,
+            bytes_max: self.config.batch_bytes_max,
+        }
+    }
+
+    /// Returns how many chunks may be open at once.
+    fn open_max(&self) -> usize {
+        self.config.copy_slots + self.config.chunks_ready_max
+    }
+}
+
+fn keys_of(taken: &Taken) -> Vec<Key> {
+    let changes = taken.batch.changes.iter();
+    changes.map(|change| change.key.clone()).collect()
+}
