@@ -7,21 +7,36 @@
 //!
 //! This crate does not copy, stream or compare anything.
 
+mod backoff;
 mod key;
+mod members;
 mod name;
-mod predicate;
 mod range;
+mod read;
 mod remedy;
 mod row;
+mod row_key;
+mod server;
+mod server_error;
+mod session;
+mod shadow;
 mod table;
+mod url;
 
+pub use backoff::Backoff;
 pub use key::{Key, KeyPart};
 pub use name::{Ident, NameError, TableName};
-pub use predicate::Predicate;
 pub use range::KeyRange;
+pub use read::ReadError;
 pub use remedy::Remedy;
 pub use row::Row;
+pub use row_key::KeyError;
+pub use server::{ServerInfo, ServerInfoError, ServerPosition, ServerVersion, current_position};
+pub use server_error::{ErrorClass, classify, classify_code, server_code};
+pub use session::{CONNECT_DEADLINE, ConnectError, PACKET_BYTES_MAX, connect};
+pub use shadow::ShadowNames;
 pub use table::{Column, Generated, Index, IndexPart, RowKey, Table};
+pub use url::{ServerUrl, ServerUrlError, SslMode, Tls};
 
 /// A value as it travels between a server and this program.
 ///

@@ -40,6 +40,8 @@ pub struct Column {
     pub collation: Option<String>,
     /// Whether the column takes NULL.
     pub nullable: bool,
+    /// Whether `SELECT *` leaves the column out.
+    pub invisible: bool,
     /// Whether and how the server computes the column.
     pub generated: Option<Generated>,
     /// Whether the column is `AUTO_INCREMENT`.
@@ -65,6 +67,8 @@ pub struct Index {
     pub name: Ident,
     /// Whether two rows may not have the same values.
     pub unique: bool,
+    /// Whether the optimizer may use it.
+    pub visible: bool,
     /// `BTREE`, `FULLTEXT`, `SPATIAL` and so on, as the server spells it.
     pub kind: String,
     /// Its parts in order.
