@@ -188,7 +188,7 @@ impl Engine {
     /// Everything returned is under way from now on, within the slots that
     /// the configuration allows.
     pub fn poll(&mut self) -> Option<Action> {
-        self.open_chunks();
+        self.open_ranges();
         let committed = self.ledger.committed();
         if let Some(id) = self.chunks.start_barrier(committed) {
             return Some(Action::Barrier { id });
@@ -323,8 +323,14 @@ impl Engine {
         self.tables.get(table.0).map(TableState::progress)
     }
 
+    /// Returns the chunks of a table that are open, in key order.
+    pub fn open_chunks(&self, table: TableId) -> impl Iterator<Item = (ChunkId, KeyRange)> + '_ {
+        let state = self.tables.get(table.0);
+        state.into_iter().flat_map(TableState::open_chunks)
+    }
+
     /// Opens as many of the ranges looked up as may be open at once.
-    fn open_chunks(&mut self) {
+    fn open_ranges(&mut self) {
         while self.is_copying && self.chunks.open_count() < self.open_max() {
             if !self.open_repair() && !self.open_wanted() {
                 return;

@@ -148,6 +148,11 @@ impl TableState {
         !self.open.is_empty()
     }
 
+    /// Returns the open chunks in key order.
+    pub(super) fn open_chunks(&self) -> impl Iterator<Item = (ChunkId, KeyRange)> + '_ {
+        self.open.values().copied().zip(self.open.ranges())
+    }
+
     /// Returns whether a batch is in flight or about to be.
     pub(super) fn is_applying(&self) -> bool {
         self.batches_in_flight > 0 || !self.wave.is_empty()
