@@ -75,7 +75,11 @@ pub(crate) async fn blockers(
         .flat_map(|pair| [&pair.source, &pair.shadow])
         .collect();
     let params = parameters(own, &tables);
-    let full = query(tables.len(), ROWS_JOIN, "MAX(x.trx_rows_modified)");
+    let full = query(
+        tables.len(),
+        ROWS_JOIN,
+        "COALESCE(MAX(x.trx_rows_modified), 0)",
+    );
     let rows: Vec<Row> = match conn.exec(full, params.clone()).await {
         Err(mysql_async::Error::Server(error)) if error.code == ER_SPECIFIC_ACCESS_DENIED => {
             conn.exec(query(tables.len(), "", "NULL"), params).await?

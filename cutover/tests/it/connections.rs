@@ -1,0 +1,71 @@
+//! Connections lost before, in and after the rename.
+
+use oxferry_cutover::{CutoverError, SwapReport, TablesSeen, swap};
+use oxferry_schema::Remedy;
+
+use crate::{
+    proxy::{Cut, Proxy},
+    toy::{Place, Toy, Way},
+};
+
+async fn swap_through(
+    place: &Place,
+    cut: Cut,
+    attempts: u32,
+) -> (Toy, Result<SwapReport, CutoverError>) {
+    let proxy = Proxy::start(place.opts(), cut).await;
+    let plan = place.plan().with_attempts_max(attempts.try_into().unwrap());
+    let mut toy = place.toy(Way::Copy);
+    let result = swap(&proxy.opts(), &plan, &mut toy).await;
+    (toy, result)
+}
+
+#[tokio::test]
+async fn a_session_killed_before_the_rename_is_an_attempt_that_failed() {
+    let place = Place::new().await;
+    let mut toy = place.toy(Way::EndSessionOnce);
+    let plan = place.plan().with_attempts_max(2.try_into().unwrap());
+    let report = swap(&place.opts(), &plan, &mut toy).await.unwrap();
+    assert_eq!((report.attempts, toy.released), (2, 1));
+    assert_eq!(place.tables().await, ["_t_oxold", "t"]);
+}
+
+#[tokio::test]
+async fn a_rename_whose_answer_is_lost_is_found_done() {
+    let place = Place::new().await;
+    let (toy, result) = swap_through(&place, Cut::After, 2).await;
+    let report = result.unwrap();
+    assert!(report.looked_up);
+    assert_eq!((report.attempts, toy.quiesced, toy.released), (1, 1, 0));
+    assert_eq!(place.tables().await, ["_t_oxold", "t"]);
+    place.expect_writes_flow().await;
+}
+
+#[tokio::test]
+async fn a_rename_that_never_arrived_is_tried_again_with_new_evidence() {
+    let place = Place::new().await;
+    let (toy, result) = swap_through(&place, Cut::Before, 2).await;
+    let report = result.unwrap();
+    assert!(!report.looked_up);
+    assert_eq!((report.attempts, toy.quiesced, toy.released), (2, 2, 1));
+    assert_eq!(place.tables().await, ["_t_oxold", "t"]);
+}
+
+#[tokio::test]
+async fn tables_that_fit_no_outcome_are_ambiguous_and_left_alone() {
+    let place = Place::new().await;
+    let meddle = Cut::Meddle(format!("DROP TABLE {}", place.pair.shadow));
+    let (toy, result) = swap_through(&place, meddle, 5).await;
+    let error = result.unwrap_err();
+    assert_eq!(error.remedy(), Remedy::Ambiguous);
+    let CutoverError::Ambiguous { seen, .. } = error else {
+        panic!("{error}");
+    };
+    let picture = TablesSeen {
+        source: true,
+        shadow: false,
+        old: false,
+    };
+    assert_eq!(seen, [(place.pair.source.clone(), picture)]);
+    assert_eq!((toy.quiesced, toy.released), (1, 0));
+}

@@ -1,0 +1,112 @@
+//! A wire between client and server that is cut at the rename.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use mysql_async::{Conn, Opts, OptsBuilder, prelude::Queryable};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, copy},
+    net::{TcpListener, TcpStream},
+    sync::Mutex,
+    task::JoinHandle,
+};
+
+/// How the wire is cut when the first rename goes through it.
+#[derive(Clone, Debug)]
+pub(crate) enum Cut {
+    /// The rename never reaches the server.
+    Before,
+    /// The rename is done, its answer never comes.
+    After,
+    /// The rename never reaches the server, and somebody runs a statement.
+    Meddle(String),
+}
+
+/// Ends with the value.
+pub(crate) struct Proxy {
+    task: JoinHandle<()>,
+    local: SocketAddr,
+    server: Opts,
+}
+
+impl Proxy {
+    pub(crate) async fn start(server: Opts, cut: Cut) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let local = listener.local_addr().unwrap();
+        let cut = Arc::new(Mutex::new(Some(cut)));
+        let towards = server.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                let (client, _) = listener.accept().await.unwrap();
+                tokio::spawn(relay(client, towards.clone(), Arc::clone(&cut)));
+            }
+        });
+        Self {
+            task,
+            local,
+            server,
+        }
+    }
+
+    pub(crate) fn opts(&self) -> Opts {
+        OptsBuilder::from_opts(self.server.clone())
+            .ip_or_hostname("127.0.0.1")
+            .tcp_port(self.local.port())
+            .prefer_socket(false)
+            .into()
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn relay(client: TcpStream, server_opts: Opts, cut: Arc<Mutex<Option<Cut>>>) {
+    let address = (server_opts.ip_or_hostname(), server_opts.tcp_port());
+    let server = TcpStream::connect(address).await.unwrap();
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
+    let answers = tokio::spawn(async move {
+        let relayed = copy(&mut from_server, &mut to_client).await;
+        (relayed.is_ok(), from_server, to_client)
+    });
+    let mut bytes = vec![0; 65536];
+    while let Ok(length @ 1..) = from_client.read(&mut bytes).await {
+        let sent = &bytes[..length];
+        let rename = sent.windows(12).any(|window| window == b"RENAME TABLE");
+        let Some(how) = (if rename {
+            cut.lock().await.take()
+        } else {
+            None
+        }) else {
+            if to_server.write_all(sent).await.is_err() {
+                break;
+            }
+            continue;
+        };
+        // Nothing is on its way back now: the client waits for this answer.
+        answers.abort();
+        if matches!(how, Cut::After) {
+            to_server.write_all(sent).await.unwrap();
+            expect_renamed(&server_opts).await;
+        }
+        drop(to_server);
+        if let Cut::Meddle(statement) = how {
+            let mut conn = Conn::new(server_opts).await.unwrap();
+            conn.query_drop(statement).await.unwrap();
+        }
+        return;
+    }
+    answers.abort();
+}
+
+/// Returns when the table of the old name is there.
+async fn expect_renamed(opts: &Opts) {
+    let mut conn = Conn::new(opts.clone()).await.unwrap();
+    let there = "SELECT 1 FROM information_schema.TABLES \
+                 WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = '_t_oxold'";
+    while conn.query_first::<u8, _>(there).await.unwrap().is_none() {
+        tokio::task::yield_now().await;
+    }
+}

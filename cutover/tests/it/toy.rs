@@ -1,0 +1,190 @@
+//! A table, its shadow, and a copy that is done wholly under the lock.
+
+use mysql_async::{Conn, Opts, prelude::Queryable};
+use oxferry_binlog::FilePosition;
+use oxferry_cutover::{Finish, SwapPair, SwapPlan};
+use oxferry_schema::{Ident, Remedy, TableName};
+use oxferry_testkit::server::{Schema, Server};
+use tokio::sync::oneshot;
+
+/// A database with a table `t` and its empty shadow.
+pub(crate) struct Place {
+    pub(crate) schema: Schema,
+    pub(crate) pair: SwapPair,
+}
+
+impl Place {
+    pub(crate) async fn new() -> Self {
+        let schema = Server::fresh_schema().await.unwrap();
+        let pair = pair(&schema, "t");
+        let place = Self { schema, pair };
+        place.create(&place.pair).await;
+        place
+    }
+
+    pub(crate) async fn create(&self, pair: &SwapPair) {
+        for name in [&pair.source, &pair.shadow] {
+            self.run(&format!(
+                "CREATE TABLE {name} (writer INT, number INT, PRIMARY KEY (writer, number))"
+            ))
+            .await;
+        }
+    }
+
+    pub(crate) fn opts(&self) -> Opts {
+        Opts::from_url(&self.schema.url()).unwrap()
+    }
+
+    /// One attempt, nothing repeated, the shortest lock wait.
+    pub(crate) fn plan(&self) -> SwapPlan {
+        SwapPlan::new(self.pair.clone())
+            .with_attempts_max(1.try_into().unwrap())
+            .with_lock_wait(std::time::Duration::from_secs(1))
+    }
+
+    pub(crate) fn toy(&self, way: Way) -> Toy {
+        Toy::new(&self.pair, way, self.opts())
+    }
+
+    pub(crate) async fn conn(&self) -> Conn {
+        self.schema.conn().await.unwrap()
+    }
+
+    pub(crate) async fn run(&self, statement: &str) {
+        self.conn().await.query_drop(statement).await.unwrap();
+    }
+
+    pub(crate) async fn count(&self, name: &TableName) -> u64 {
+        let count = format!("SELECT COUNT(*) FROM {name}");
+        self.conn().await.query_first(count).await.unwrap().unwrap()
+    }
+
+    /// The names of the tables, in order.
+    pub(crate) async fn tables(&self) -> Vec<String> {
+        self.conn().await.query("SHOW TABLES").await.unwrap()
+    }
+
+    /// Sees that writes flow: one that waited for a lock would fail.
+    pub(crate) async fn expect_writes_flow(&self) {
+        let mut conn = self.conn().await;
+        conn.query_drop("SET SESSION lock_wait_timeout = 1")
+            .await
+            .unwrap();
+        let write = format!("REPLACE INTO {} VALUES (99, 99)", self.pair.source);
+        conn.query_drop(write).await.unwrap();
+    }
+}
+
+pub(crate) fn pair(schema: &Schema, table: &str) -> SwapPair {
+    let name = |table: String| {
+        TableName::new(
+            Ident::new(schema.name()).unwrap(),
+            Ident::new(table).unwrap(),
+        )
+    };
+    SwapPair {
+        source: name(table.to_owned()),
+        shadow: name(format!("_{table}_oxnew")),
+        old: name(format!("_{table}_oxold")),
+    }
+}
+
+/// What a toy does under the lock.
+pub(crate) enum Way {
+    /// Copies the table.
+    Copy,
+    /// Fails.
+    Fail(Remedy),
+    /// Runs a statement, then claims success.
+    Run(&'static str),
+    /// Copies, and ends its own session, the first time.
+    EndSessionOnce,
+    /// Tells that it was reached, and never ends.
+    Hang(Option<oneshot::Sender<()>>),
+}
+
+/// A copy that does everything under the lock.
+pub(crate) struct Toy {
+    copy: String,
+    way: Way,
+    opts: Opts,
+    /// A session whose transaction ends at the first release.
+    pub(crate) holder: Option<Conn>,
+    pub(crate) quiesced: u32,
+    pub(crate) released: u32,
+    /// Rows in the source when it was last copied.
+    pub(crate) copied: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ToyError {
+    #[error("fail as told")]
+    Told(Remedy),
+    #[error("run a statement under the lock")]
+    Statement(#[from] mysql_async::Error),
+}
+
+impl Toy {
+    fn new(pair: &SwapPair, way: Way, opts: Opts) -> Self {
+        Self {
+            copy: format!("REPLACE INTO {} SELECT * FROM {}", pair.shadow, pair.source),
+            way,
+            opts,
+            holder: None,
+            quiesced: 0,
+            released: 0,
+            copied: 0,
+        }
+    }
+}
+
+impl Finish for Toy {
+    type Error = ToyError;
+    type Evidence = FilePosition;
+
+    fn remedy(error: &ToyError) -> Remedy {
+        match error {
+            ToyError::Told(remedy) => *remedy,
+            ToyError::Statement(_) => Remedy::Retry,
+        }
+    }
+
+    async fn quiesce(&mut self) -> Result<(), ToyError> {
+        self.quiesced += 1;
+        Ok(())
+    }
+
+    async fn finish(
+        &mut self,
+        conn: &mut Conn,
+        through: &FilePosition,
+    ) -> Result<FilePosition, ToyError> {
+        match &mut self.way {
+            Way::Copy => {
+                conn.query_drop(&self.copy).await?;
+                self.copied = conn.affected_rows();
+            }
+            Way::Fail(remedy) => return Err(ToyError::Told(*remedy)),
+            Way::Run(statement) => conn.query_drop(*statement).await?,
+            Way::EndSessionOnce => {
+                self.way = Way::Copy;
+                let mut other = Conn::new(self.opts.clone()).await?;
+                other.query_drop(format!("KILL {}", conn.id())).await?;
+            }
+            Way::Hang(reached) => {
+                if let Some(reached) = reached.take() {
+                    reached.send(()).unwrap();
+                }
+                std::future::pending::<()>().await;
+            }
+        }
+        Ok(through.clone())
+    }
+
+    async fn release(&mut self) {
+        self.released += 1;
+        if let Some(mut holder) = self.holder.take() {
+            holder.query_drop("ROLLBACK").await.unwrap();
+        }
+    }
+}
