@@ -1,6 +1,31 @@
 //! Copies a live table in chunks and applies its changes.
+//!
+//! [`TableChunker`] cuts a table into key ranges, [`ChunkSizer`] says how large
+//! they shall be, and [`SelectSink`] copies them and applies changes, all on
+//! one server. [`engine`] decides what is done when. Nothing here takes a lock
+//! on a source row, and nothing here decides to take over: see the crates
+//! `verifier` and `cutover`.
 
 mod change;
+mod chunker;
+mod connections;
 pub mod engine;
+mod error;
+#[cfg(test)]
+mod fixture;
+mod gaps;
+mod param;
+mod pieces;
+mod plan;
+mod sink;
+mod sizer;
+mod statement;
 
 pub use change::{Batch, KeyedChange};
+pub use chunker::{Chunker, TableChunker};
+pub use connections::{Connections, WorkLimits};
+pub use error::{CopyError, Task};
+pub use gaps::gaps;
+pub use plan::{CopyPlan, PlanError};
+pub use sink::{Applied, CopiedRows, RowSink, SelectSink};
+pub use sizer::{ChunkLimits, ChunkSizer};

@@ -1,0 +1,146 @@
+//! Where chunks begin and end.
+
+use std::{future::Future, sync::Arc};
+
+use mysql_async::{Error as DriverError, Value, prelude::Queryable};
+use oxferry_schema::{Ident, Key, KeyPart, KeyRange, Predicate, RowKey, Table, TableName};
+
+use crate::{
+    Connections, CopyError,
+    connections::{Named, Session, Unit},
+    error::Task,
+};
+
+/// Cuts a table into ranges, in key order.
+///
+/// # Contract
+///
+/// - The ranges that `next` returns, one after the other, partition what the
+///   chunker was made for: no gap, no overlap, in key order within each part.
+/// - A range's end depends only on rows that were there when it was looked
+///   for; rows that come later fall into whichever range covers their key.
+/// - After an error, and after a future was dropped, nothing has changed: the
+///   next call looks for the same range again.
+pub trait Chunker: Send {
+    /// Returns the next range, with about `rows` rows, or `None` at the end.
+    fn next(
+        &mut self,
+        rows: u64,
+    ) -> impl Future<Output = Result<Option<KeyRange>, CopyError>> + Send;
+}
+
+/// A [`Chunker`] that asks the server where the next range ends.
+///
+/// It counts rows and not values, so gaps between the keys cost nothing.
+#[derive(Debug)]
+pub struct TableChunker {
+    connections: Arc<Connections>,
+    table: TableName,
+    key: RowKey,
+    /// What is left, the next part last.
+    left: Vec<KeyRange>,
+}
+
+impl TableChunker {
+    /// Cuts `within`, ranges of `table`'s key in key order: the whole table, or
+    /// after an interruption what [`gaps`](crate::gaps) returns.
+    #[must_use]
+    pub fn new(
+        connections: Arc<Connections>,
+        table: &Table,
+        key: RowKey,
+        within: Vec<KeyRange>,
+    ) -> Self {
+        let mut left = within;
+        left.reverse();
+        Self {
+            connections,
+            table: table.name.clone(),
+            key,
+            left,
+        }
+    }
+}
+
+impl Chunker for TableChunker {
+    async fn next(&mut self, rows: u64) -> Result<Option<KeyRange>, CopyError> {
+        let Some(range) = self.left.last() else {
+            return Ok(None);
+        };
+        let look = Boundary {
+            table: &self.table,
+            key: &self.key,
+            range,
+            rows: rows.max(1),
+        };
+        let boundary = self.connections.run(&look).await?;
+        let Some(range) = self.left.pop() else {
+            return Ok(None);
+        };
+        let Some(boundary) = boundary else {
+            return Ok(Some(range));
+        };
+        self.left.push(KeyRange {
+            lower: Some(boundary.clone()),
+            upper: range.upper,
+        });
+        Ok(Some(KeyRange {
+            lower: range.lower,
+            upper: Some(boundary),
+        }))
+    }
+}
+
+/// Looks for the key of the row that `rows` rows of the range stand before.
+struct Boundary<'a> {
+    table: &'a TableName,
+    key: &'a RowKey,
+    range: &'a KeyRange,
+    rows: u64,
+}
+
+impl Boundary<'_> {
+    fn sql(&self, within: &Predicate) -> String {
+        let columns: Vec<String> = self.key.columns.iter().map(Ident::to_string).collect();
+        let columns = columns.join(", ");
+        format!(
+            "SELECT {columns} FROM {} FORCE INDEX ({}) WHERE {} ORDER BY {columns} LIMIT 1 OFFSET ?",
+            self.table,
+            self.key.index,
+            within.sql()
+        )
+    }
+}
+
+impl Named for Boundary<'_> {
+    fn task(&self) -> Task {
+        Task::Boundary(self.range.clone())
+    }
+
+    fn table(&self) -> &TableName {
+        self.table
+    }
+}
+
+impl Unit for Boundary<'_> {
+    type Output = Option<Key>;
+
+    async fn run(&self, session: &mut Session, _unsure: bool) -> Result<Option<Key>, DriverError> {
+        let within = Predicate::range(self.range, &self.key.columns);
+        let sql = self.sql(&within);
+        let mut params = within.into_params();
+        params.push(Value::UInt(self.rows));
+        let row: Option<mysql_async::Row> = session.conn.exec_first(sql, params).await?;
+        row.map(|row| key_of(row.unwrap())).transpose()
+    }
+}
+
+/// Reads a key out of the key columns' values.
+fn key_of(values: Vec<Value>) -> Result<Key, DriverError> {
+    let part = |value: Value| {
+        KeyPart::from_value(&value)
+            .ok_or_else(|| DriverError::Driver(mysql_async::DriverError::FromValue { value }))
+    };
+    let parts: Vec<KeyPart> = values.into_iter().map(part).collect::<Result<_, _>>()?;
+    Ok(Key::new(parts))
+}

@@ -1,0 +1,431 @@
+//! The sessions that copying and applying run in.
+
+use std::{
+    fmt,
+    future::Future,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use mysql_async::{Conn, Error as DriverError, prelude::Queryable};
+use oxferry_schema::{
+    Backoff, ConnectError, ErrorClass, Remedy, ServerUrl, TableName, classify, connect,
+};
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{CopyError, error::Task};
+
+/// How long the pieces of a job may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "plain settings with a default")]
+pub struct WorkLimits {
+    /// The longest that one transaction may take; it is killed then.
+    pub statement: Duration,
+    /// How long work is repeated after deadlocks, lock wait timeouts and lost
+    /// connections before the job fails.
+    pub retry: Duration,
+    /// The longest that connecting may take, and that a lost connection's
+    /// session is waited for.
+    pub connect: Duration,
+}
+
+impl Default for WorkLimits {
+    /// 10 minutes, 2 minutes (a server's restart), 30 seconds.
+    fn default() -> Self {
+        Self {
+            statement: Duration::from_secs(600),
+            retry: Duration::from_secs(120),
+            connect: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A bounded set of sessions on one server, for work that may be repeated.
+///
+/// Each session holds a named server lock, so that whoever repeats the work of
+/// a session whose connection is gone can first make sure that the server has
+/// ended it: a statement that goes on running by itself and commits later
+/// would write old rows over new ones. The locks' names depend only on the
+/// owner's name and the session's number. So the next run of the same job
+/// finds, and ends, what a killed run left behind.
+pub struct Connections {
+    server: ServerUrl,
+    owner: String,
+    limits: WorkLimits,
+    permits: Arc<Semaphore>,
+    slots: Mutex<Vec<Slot>>,
+}
+
+/// A session, or the place for one.
+struct Slot {
+    number: usize,
+    session: Option<Session>,
+}
+
+/// An open session and what it was told.
+pub(crate) struct Session {
+    pub(crate) conn: Conn,
+    /// The server's `max_allowed_packet`.
+    pub(crate) packet_bytes: usize,
+}
+
+/// Work that errors can name.
+pub(crate) trait Named: Sync {
+    /// Names the work.
+    fn task(&self) -> Task;
+
+    /// Names the table that it is done to.
+    fn table(&self) -> &TableName;
+}
+
+/// Work for one session: one transaction, the same when it is repeated.
+pub(crate) trait Unit: Named {
+    /// What it yields.
+    type Output: Send;
+
+    /// Does the work and commits it. `unsure` says that an earlier attempt may
+    /// have been committed.
+    fn run(
+        &self,
+        session: &mut Session,
+        unsure: bool,
+    ) -> impl Future<Output = Result<Self::Output, DriverError>> + Send;
+}
+
+/// A slot in use; goes back when dropped, without its session unless that was
+/// put back, so that work dropped half-way leaves nothing half-done behind.
+struct Lease<'a> {
+    connections: &'a Connections,
+    number: usize,
+    session: Option<Session>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Connections {
+    /// The most sessions that a set may have.
+    pub const SIZE_MAX: usize = 64;
+
+    /// Makes a set of at most `size` sessions for the work of `owner`, a name
+    /// that no other running job has, such as the target table's.
+    ///
+    /// Sessions that an earlier run of the same owner left on the server are
+    /// ended first.
+    ///
+    /// # Errors
+    ///
+    /// [`CopyError`] when the server can't be reached, or a session of an
+    /// earlier run can't be ended.
+    pub async fn open(
+        server: ServerUrl,
+        owner: &TableName,
+        size: usize,
+        limits: WorkLimits,
+    ) -> Result<Arc<Self>, CopyError> {
+        let size = size.clamp(1, Self::SIZE_MAX);
+        let slots = (0..size).map(|number| Slot {
+            number,
+            session: None,
+        });
+        let set = Self {
+            server,
+            owner: format!("oxferry.{:016x}", fnv1a(owner.plain().as_bytes())),
+            limits,
+            permits: Arc::new(Semaphore::new(size)),
+            slots: Mutex::new(slots.collect()),
+        };
+        set.end_earlier_sessions(owner).await?;
+        Ok(Arc::new(set))
+    }
+
+    /// Returns the limits that the set was made with.
+    #[must_use]
+    pub const fn limits(&self) -> WorkLimits {
+        self.limits
+    }
+
+    /// Does a unit of work, repeating it while that may help.
+    ///
+    /// Dropping the future leaves the server to end the statement by itself;
+    /// the next use of its place waits for that.
+    pub(crate) async fn run<U: Unit>(&self, unit: &U) -> Result<U::Output, CopyError> {
+        let started = Instant::now().into_std();
+        let mut backoff = Backoff::new(started, self.limits.retry, fastrand::u64(..));
+        let mut unsure = false;
+        let mut attempts = 0;
+        let mut lease = self.lease().await;
+        loop {
+            attempts += 1;
+            let failure = match self.attempt(&mut lease, unit, &mut unsure).await {
+                Ok(output) => return Ok(output),
+                Err(failure) => failure,
+            };
+            let wait = backoff.next(Instant::now().into_std());
+            let (true, Some(wait)) = (failure.may_pass(), wait) else {
+                return Err(self.error(failure, unit, attempts));
+            };
+            tracing::debug!(attempts, task = %unit.task(), ?failure, "work is repeated");
+            sleep(wait).await;
+        }
+    }
+
+    async fn attempt<U: Unit>(
+        &self,
+        lease: &mut Lease<'_>,
+        unit: &U,
+        unsure: &mut bool,
+    ) -> Result<U::Output, Failure> {
+        let mut session = match lease.session.take() {
+            Some(session) => session,
+            None => self.start(lease.number).await?,
+        };
+        match timeout(self.limits.statement, unit.run(&mut session, *unsure)).await {
+            Ok(Ok(output)) => {
+                lease.session = Some(session);
+                Ok(output)
+            }
+            Ok(Err(error)) => {
+                // Where not even a rollback gets through, nobody knows.
+                if classify(&error) != ErrorClass::ConnectionLost
+                    && self.roll_back(&mut session).await
+                {
+                    lease.session = Some(session);
+                } else {
+                    *unsure = true;
+                }
+                Err(Failure::Statement(error))
+            }
+            Err(_) => {
+                // The next session of this number ends the one that hangs.
+                drop(session);
+                self.start(lease.number).await.map(drop)?;
+                Err(Failure::Deadline)
+            }
+        }
+    }
+
+    async fn roll_back(&self, session: &mut Session) -> bool {
+        let done = session.conn.query_drop("ROLLBACK");
+        matches!(timeout(self.limits.connect, done).await, Ok(Ok(())))
+    }
+
+    async fn lease(&self) -> Lease<'_> {
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        let permit = permit.expect("the semaphore is never closed");
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let slot = slots.pop().expect("there are as many slots as permits");
+        Lease {
+            connections: self,
+            number: slot.number,
+            session: slot.session,
+            _permit: permit,
+        }
+    }
+
+    /// Opens the session number `number`, after the end of the last one.
+    async fn start(&self, number: usize) -> Result<Session, Failure> {
+        timeout(self.limits.connect, self.connect(number))
+            .await
+            .unwrap_or(Err(Failure::Lingers))
+    }
+
+    async fn connect(&self, number: usize) -> Result<Session, Failure> {
+        let mut conn = connect(&self.server, PURPOSE)
+            .await
+            .map_err(Failure::Connect)?;
+        let name = self.lock_name(number);
+        while !take_lock(&mut conn, &name).await? {
+            end_holder(&mut conn, &name).await?;
+        }
+        let packet: Option<usize> = conn.query_first("SELECT @@max_allowed_packet").await?;
+        Ok(Session {
+            conn,
+            packet_bytes: packet.unwrap_or(PACKET_BYTES_SAFE),
+        })
+    }
+
+    /// Waits, for each place that any run may have used, for its session's end.
+    async fn end_earlier_sessions(&self, owner: &TableName) -> Result<(), CopyError> {
+        let all = async {
+            let mut conn = connect(&self.server, PURPOSE)
+                .await
+                .map_err(Failure::Connect)?;
+            for number in 0..Self::SIZE_MAX {
+                let name = self.lock_name(number);
+                while end_holder(&mut conn, &name).await? {
+                    sleep(END_POLL).await;
+                }
+            }
+            conn.disconnect().await.map_err(Failure::Statement)
+        };
+        timeout(self.limits.connect, all)
+            .await
+            .unwrap_or(Err(Failure::Lingers))
+            .map_err(|failure| self.error(failure, &Opening(owner), 1))
+    }
+
+    /// Says which work failed.
+    fn error(&self, failure: Failure, unit: &impl Named, attempts: u32) -> CopyError {
+        let task = Box::new(unit.task());
+        let table = unit.table().clone();
+        match failure {
+            Failure::Statement(source) => CopyError::Server {
+                task,
+                table,
+                attempts,
+                source,
+            },
+            Failure::Connect(source) => CopyError::Connect {
+                task,
+                table,
+                attempts,
+                source,
+            },
+            Failure::Deadline => CopyError::Deadline {
+                task,
+                table,
+                limit: self.limits.statement,
+            },
+            Failure::Lingers => CopyError::SessionLingers {
+                task,
+                table,
+                waited: self.limits.connect,
+            },
+        }
+    }
+
+    fn lock_name(&self, number: usize) -> String {
+        format!("{}.{number}", self.owner)
+    }
+}
+
+impl fmt::Debug for Connections {
+    /// Says nothing of the options: they hold the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connections")
+            .field("owner", &self.owner)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        let slots = &self.connections.slots;
+        let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.push(Slot {
+            number: self.number,
+            session: self.session.take(),
+        });
+    }
+}
+
+/// How an attempt failed.
+#[derive(Debug)]
+enum Failure {
+    /// A statement did.
+    Statement(DriverError),
+    /// No session could be opened.
+    Connect(ConnectError),
+    /// The work took too long, and was ended.
+    Deadline,
+    /// A session of before would not end.
+    Lingers,
+}
+
+impl Failure {
+    /// Returns whether the same work may succeed the next time.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Statement(error) => match classify(error) {
+                ErrorClass::RetryTransaction | ErrorClass::ConnectionLost => true,
+                ErrorClass::DataRefused
+                | ErrorClass::Privileges
+                | ErrorClass::Timeout
+                | ErrorClass::Fatal => false,
+            },
+            Self::Connect(error) => error.remedy() == Remedy::Unreachable,
+            Self::Deadline | Self::Lingers => false,
+        }
+    }
+}
+
+impl From<DriverError> for Failure {
+    fn from(error: DriverError) -> Self {
+        Self::Statement(error)
+    }
+}
+
+/// The opening of a set, for errors.
+struct Opening<'a>(&'a TableName);
+
+impl Named for Opening<'_> {
+    fn task(&self) -> Task {
+        Task::Connect
+    }
+
+    fn table(&self) -> &TableName {
+        self.0
+    }
+}
+
+/// Takes a named lock, waiting a second at most. A session's end, for whatever
+/// reason, frees its locks, and only after its transaction has ended.
+/// Source: MySQL 9.7 manual, "Locking Functions"; MySQL source, `THD::cleanup`.
+async fn take_lock(conn: &mut Conn, name: &str) -> Result<bool, DriverError> {
+    let taken: Option<Option<i64>> = conn.exec_first("SELECT GET_LOCK(?, 1)", (name,)).await?;
+    Ok(taken.flatten() == Some(1))
+}
+
+/// Tells the session that holds a named lock to end; returns whether there is
+/// one.
+async fn end_holder(conn: &mut Conn, name: &str) -> Result<bool, DriverError> {
+    let holder: Option<Option<u64>> = conn.exec_first("SELECT IS_USED_LOCK(?)", (name,)).await?;
+    let Some(id) = holder.flatten() else {
+        return Ok(false);
+    };
+    tracing::warn!(id, "a session of a lost connection is ended");
+    match conn.query_drop(format!("KILL CONNECTION {id}")).await {
+        Err(DriverError::Server(error)) if error.code == ER_NO_SUCH_THREAD => Ok(true),
+        done => done.map(|()| true),
+    }
+}
+
+/// The hash of Fowler, Noll and Vo: short, and the same in every release.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)
+}
+
+/// Source: MySQL 9.7 "Server Error Message Reference".
+const ER_NO_SUCH_THREAD: u16 = 1094;
+
+/// What the server shows as the reason for a session.
+const PURPOSE: &str = "copy";
+
+/// Short beside what a session takes to roll back.
+const END_POLL: Duration = Duration::from_millis(20);
+
+/// Accepted by every server: the smallest default of any supported one.
+const PACKET_BYTES_SAFE: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_name_fits_and_never_changes() {
+        // From the reference tables of the hash's authors.
+        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn defaults_leave_room_for_a_servers_restart() {
+        let limits = WorkLimits::default();
+        assert!(limits.retry >= Duration::from_secs(60));
+        assert!(limits.statement > limits.retry);
+    }
+}

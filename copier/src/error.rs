@@ -1,0 +1,242 @@
+//! Why copying, applying or building indexes failed.
+
+use std::{fmt, time::Duration};
+
+use mysql_async::Error as DriverError;
+use oxferry_schema::{ConnectError, ErrorClass, Ident, Key, KeyRange, Remedy, TableName, classify};
+
+/// Why a table can't be copied any further.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CopyError {
+    /// The server refused a piece of work, or went away and did not come back
+    /// within the time for retries.
+    #[error("{task} of table {}, attempt {attempts}", table.plain())]
+    Server {
+        /// What was being done.
+        task: Box<Task>,
+        /// The table that it was done to.
+        table: TableName,
+        /// How often it was tried.
+        attempts: u32,
+        /// What the server or the connection said last.
+        source: DriverError,
+    },
+    /// No session could be opened, or none within the time for retries.
+    #[error("{task} of table {}, attempt {attempts}", table.plain())]
+    Connect {
+        /// What was being done.
+        task: Box<Task>,
+        /// The table that it was done to.
+        table: TableName,
+        /// How often it was tried.
+        attempts: u32,
+        /// Why there is no session.
+        source: ConnectError,
+    },
+    /// A piece of work took longer than a statement may.
+    #[error("{task} of table {} took longer than {limit:?}; is the server overloaded?", table.plain())]
+    Deadline {
+        /// What was being done.
+        task: Box<Task>,
+        /// The table that it was done to.
+        table: TableName,
+        /// How long it was waited for.
+        limit: Duration,
+    },
+    /// A lost connection's session still runs on the server, so repeating its
+    /// work could be overtaken by it.
+    #[error(
+        "{task} of table {}: the session of a lost connection did not end within {waited:?}",
+        table.plain()
+    )]
+    SessionLingers {
+        /// What was being done.
+        task: Box<Task>,
+        /// The table that it was done to.
+        table: TableName,
+        /// How long its end was waited for.
+        waited: Duration,
+    },
+    /// After building the indexes the table is not what it was before.
+    #[error("table {} should be {expected:?} again, but is {found:?}", table.plain())]
+    NotRestored {
+        /// The table.
+        table: TableName,
+        /// What `SHOW CREATE TABLE` printed before.
+        expected: String,
+        /// What it prints now.
+        found: String,
+    },
+    /// A changed row has no usable value in a key column.
+    #[error("a changed row of table {} has no value in a column of key {index}", table.plain())]
+    NoKey {
+        /// The source table.
+        table: TableName,
+        /// Its key.
+        index: Ident,
+    },
+    /// Somebody else changed the table's definition while it was copied.
+    #[error("another session changed a table's definition: {statement:?}")]
+    ForeignDdl {
+        /// The table, where it is known.
+        table: Option<TableName>,
+        /// The statement.
+        statement: String,
+    },
+    /// The source did not show in time what its binary log holds.
+    #[error("waited {waited:?} for the source to show what its binary log holds already")]
+    BarrierTimeout {
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// The barrier's own statement failed.
+    #[error("wait for the source to show what its binary log holds already")]
+    Barrier {
+        /// What the server or the connection said.
+        source: DriverError,
+    },
+    /// The binary log's stream ended in an error.
+    #[error("read the source's binary log")]
+    Stream {
+        /// What the stream said.
+        source: oxferry_binlog::StreamError,
+    },
+}
+
+/// A piece of work, as errors name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Task {
+    /// Looking for the end of the chunk that begins where the range does.
+    Boundary(KeyRange),
+    /// Copying the rows of a range.
+    Copy(KeyRange),
+    /// Applying changes.
+    Apply {
+        /// The batch's first key.
+        first: Option<Key>,
+        /// Its last key.
+        last: Option<Key>,
+        /// How many keys it has.
+        count: usize,
+    },
+    /// Opening the sessions.
+    Connect,
+    /// Taking secondary indexes away, or building them.
+    Indexes(Vec<Ident>),
+}
+
+impl CopyError {
+    /// Says what to do about this error.
+    #[must_use]
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::Server { source, .. } | Self::Barrier { source } => classify(source).remedy(),
+            Self::Connect { source, .. } => source.remedy(),
+            Self::Deadline { .. } | Self::SessionLingers { .. } | Self::BarrierTimeout { .. } => {
+                Remedy::Retry
+            }
+            Self::NotRestored { .. } | Self::NoKey { .. } => Remedy::Bug,
+            Self::ForeignDdl { .. } => Remedy::Usage,
+            Self::Stream { source } => source.remedy(),
+        }
+    }
+
+    /// Wraps what a barrier's connection said.
+    #[must_use]
+    pub const fn barrier(source: DriverError) -> Self {
+        Self::Barrier { source }
+    }
+
+    /// Returns whether the connection, and not the server, is the trouble.
+    #[must_use]
+    pub fn is_connection_lost(&self) -> bool {
+        match self {
+            Self::Server { source, .. } | Self::Barrier { source } => {
+                classify(source) == ErrorClass::ConnectionLost
+            }
+            Self::Connect { source, .. } => source.remedy() == Remedy::Unreachable,
+            Self::Deadline { .. }
+            | Self::SessionLingers { .. }
+            | Self::NotRestored { .. }
+            | Self::NoKey { .. }
+            | Self::ForeignDdl { .. }
+            | Self::BarrierTimeout { .. }
+            | Self::Stream { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Boundary(range) => write!(f, "find the first chunk's end in {range}"),
+            Self::Copy(range) => write!(f, "copy the rows of {range}"),
+            Self::Apply { first, last, count } => {
+                write!(f, "apply {count} changes")?;
+                if let (Some(first), Some(last)) = (first, last) {
+                    write!(f, " of keys {first} to {last}")?;
+                }
+                Ok(())
+            }
+            Self::Connect => f.write_str("open sessions for the copy"),
+            Self::Indexes(names) => {
+                f.write_str("build or drop the indexes")?;
+                names.iter().try_for_each(|name| write!(f, " {name}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    fn server(code: u16) -> DriverError {
+        DriverError::Server(mysql_async::ServerError {
+            code,
+            message: "said".into(),
+            state: "HY000".into(),
+        })
+    }
+
+    fn failed(source: DriverError) -> CopyError {
+        let name = |text: &str| Ident::new(text).unwrap();
+        CopyError::Server {
+            task: Box::new(Task::Copy(KeyRange::ALL)),
+            table: TableName::new(name("shop"), name("orders")),
+            attempts: 3,
+            source,
+        }
+    }
+
+    #[test]
+    fn an_error_names_table_range_and_attempt() {
+        expect!["copy the rows of [min, max] of table shop.orders, attempt 3"]
+            .assert_eq(&failed(server(1062)).to_string());
+    }
+
+    #[test]
+    fn the_servers_number_decides_the_remedy() {
+        for (code, remedy) in [
+            (1062, Remedy::Data),
+            (1406, Remedy::Data),
+            (1142, Remedy::Privileges),
+            (1213, Remedy::Retry),
+            (1053, Remedy::Unreachable),
+            (1054, Remedy::Bug),
+        ] {
+            assert_eq!(failed(server(code)).remedy(), remedy, "{code}");
+        }
+    }
+
+    #[test]
+    fn a_closed_connection_is_told_apart() {
+        let closed = DriverError::Driver(mysql_async::DriverError::ConnectionClosed);
+        assert!(failed(closed).is_connection_lost());
+        assert!(!failed(server(1062)).is_connection_lost());
+    }
+}

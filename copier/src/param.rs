@@ -1,0 +1,97 @@
+//! How a value of a source column is written as a statement parameter.
+
+use oxferry_schema::Column;
+
+/// Returns the SQL expression that turns a parameter, as
+/// [`Row`](oxferry_schema::Row) describes it, back into a value of the source
+/// column's own type.
+///
+/// From there the server converts to the target's type as it does when it
+/// reads the column itself, in `INSERT … SELECT`: a row gets the same value
+/// whichever way it comes.
+pub(crate) fn expression(column: &Column) -> String {
+    let digits = digits(&column.column_type);
+    match column.data_type.as_str() {
+        "decimal" | "numeric" => format!("CAST(? AS DECIMAL({}))", digits.unwrap_or("10,0")),
+        "float" => "CAST(? AS FLOAT)".to_owned(),
+        "year" => "CAST(? AS YEAR)".to_owned(),
+        "date" => "CAST(? AS DATE)".to_owned(),
+        "datetime" | "timestamp" => format!("CAST(? AS DATETIME({}))", digits.unwrap_or("0")),
+        "time" => format!("CAST(? AS TIME({}))", digits.unwrap_or("0")),
+        "json" => "CAST(? AS JSON)".to_owned(),
+        "char" | "varchar" | "tinytext" | "text" | "mediumtext" | "longtext" => text(column),
+        "binary" | "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" => {
+            "CAST(? AS BINARY)".to_owned()
+        }
+        "vector" => "CAST(? AS BINARY)".to_owned(),
+        // Integers, BIT, DOUBLE; the text of ENUM and SET members; geometry.
+        _ => "?".to_owned(),
+    }
+}
+
+/// The column's own bytes, read in its own character set.
+///
+/// The connection speaks utf8mb4, of which utf8mb3 and ascii are part; bytes of
+/// any other set must not be taken for it.
+fn text(column: &Column) -> String {
+    match column.charset.as_deref() {
+        None | Some("utf8mb4" | "utf8mb3" | "utf8" | "ascii") => "?".to_owned(),
+        Some(charset) => {
+            // A character set's name is letters and digits, wherever it came from.
+            let charset: String = charset
+                .chars()
+                .filter(char::is_ascii_alphanumeric)
+                .collect();
+            format!("CONVERT(CAST(? AS BINARY) USING {charset})")
+        }
+    }
+}
+
+/// Returns what stands in the type's brackets, if it is digits and commas.
+fn digits(column_type: &str) -> Option<&str> {
+    let (_, rest) = column_type.split_once('(')?;
+    let (inside, _) = rest.split_once(')')?;
+    inside
+        .chars()
+        .all(|c| c.is_ascii_digit() || c == ',')
+        .then_some(inside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::column;
+
+    fn check(column_type: &str, charset: Option<&str>, expected: &str) {
+        let mut column = column("c", column_type);
+        column.charset = charset.map(str::to_owned);
+        assert_eq!(expression(&column), expected, "{column_type}");
+    }
+
+    #[test]
+    fn a_parameter_takes_the_source_columns_type() {
+        check("bigint unsigned", None, "?");
+        check("decimal(20,3) unsigned", None, "CAST(? AS DECIMAL(20,3))");
+        check("datetime(6)", None, "CAST(? AS DATETIME(6))");
+        check("timestamp", None, "CAST(? AS DATETIME(0))");
+        check("time(2)", None, "CAST(? AS TIME(2))");
+        check("binary(16)", None, "CAST(? AS BINARY)");
+        check("json", None, "CAST(? AS JSON)");
+        check("enum('a','b')", Some("latin1"), "?");
+    }
+
+    #[test]
+    fn text_is_read_in_its_own_character_set() {
+        check("varchar(20)", Some("utf8mb4"), "?");
+        check(
+            "varchar(20)",
+            Some("latin1"),
+            "CONVERT(CAST(? AS BINARY) USING latin1)",
+        );
+        check(
+            "text",
+            Some("ucs2"),
+            "CONVERT(CAST(? AS BINARY) USING ucs2)",
+        );
+    }
+}

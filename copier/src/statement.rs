@@ -1,0 +1,154 @@
+//! The statements that copy and apply, as text.
+
+use oxferry_schema::{Ident, Predicate};
+
+use crate::{CopyPlan, engine::Mode, param};
+
+/// The statements of one plan; none of them holds a value.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    /// Up to and with `WHERE`.
+    copy: String,
+    /// Up to and with `WHERE`.
+    delete: String,
+    target_key: Vec<Ident>,
+    /// Up to and with `VALUES`.
+    replace: String,
+    /// One row's places: `(?,CAST(? AS DATE))`.
+    places: String,
+}
+
+impl Statements {
+    /// Writes the statements for a plan.
+    pub(crate) fn new(plan: &CopyPlan) -> Self {
+        let join = |parts: Vec<String>| parts.join(", ");
+        let targets = join(plan.pairs().map(|(_, _, to)| to.to_string()).collect());
+        let sources = join(
+            plan.pairs()
+                .map(|(_, from, _)| from.name.to_string())
+                .collect(),
+        );
+        let places: Vec<String> = plan
+            .pairs()
+            .map(|(_, from, _)| param::expression(from))
+            .collect();
+        let target = plan.target();
+        let verb = match plan.mode() {
+            // A row that is there already is an error, not something to hide.
+            Mode::Ranged => "INSERT",
+            // A row that is there is older, or its own change is still to come.
+            Mode::Ordered => "REPLACE",
+        };
+        Self {
+            copy: format!(
+                "{verb} INTO {target} ({targets}) SELECT {sources} FROM {} FORCE INDEX ({}) WHERE ",
+                plan.source().name,
+                plan.key().index
+            ),
+            delete: format!("DELETE FROM {target} WHERE "),
+            target_key: plan.target_key().to_vec(),
+            replace: format!("REPLACE INTO {target} ({targets}) VALUES "),
+            places: format!("({})", places.join(",")),
+        }
+    }
+
+    /// Copies the rows that `range`, over the source's key, selects.
+    pub(crate) fn copy(&self, range: &Predicate) -> String {
+        format!("{}{}", self.copy, range.sql())
+    }
+
+    /// Empties what `range`, over the target's key columns, selects.
+    pub(crate) fn empty(&self, range: &Predicate) -> String {
+        format!("{}{}", self.delete, range.sql())
+    }
+
+    /// Deletes `count` rows by key.
+    pub(crate) fn delete(&self, count: usize) -> String {
+        format!(
+            "{}{}",
+            self.delete,
+            Predicate::keys_sql(count, &self.target_key)
+        )
+    }
+
+    /// Writes `count` whole rows.
+    ///
+    /// REPLACE and not `ON DUPLICATE KEY UPDATE`: where a row meets two others,
+    /// one by its key and one by a secondary unique value, the latter changes
+    /// one of them and leaves the other; REPLACE leaves exactly the new row,
+    /// which is what both modes need.
+    pub(crate) fn replace(&self, count: usize) -> String {
+        let rows = vec![self.places.as_str(); count];
+        format!("{}{}", self.replace, rows.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use oxferry_schema::{Key, KeyPart, KeyRange};
+
+    use super::*;
+    use crate::fixture::{column, ident, index, key, table};
+
+    fn statements(mode: Mode) -> Statements {
+        let source = table(
+            "t",
+            [column("id", "int"), column("d", "date")],
+            [index("PRIMARY", true, &["id"])],
+        );
+        let target = table(
+            "n",
+            [column("id", "int"), column("e", "date")],
+            [index("PRIMARY", true, &["id"])],
+        );
+        let columns = vec![(0, ident("id")), (1, ident("e"))];
+        let key = key("PRIMARY", &[("id", 0)]);
+        Statements::new(&CopyPlan::new(source, key, &target, columns, mode).unwrap())
+    }
+
+    #[track_caller]
+    fn check(found: &str, expected: Expect) {
+        expected.assert_eq(found);
+    }
+
+    #[test]
+    fn rows_are_copied_on_the_server() {
+        let range = KeyRange {
+            lower: Some(Key::new([KeyPart::Int(3)])),
+            upper: None,
+        };
+        let range = Predicate::range(&range, &[ident("id")]);
+        check(
+            &statements(Mode::Ranged).copy(&range),
+            expect![
+                "INSERT INTO `d`.`n` (`id`, `e`) SELECT `id`, `d` FROM `d`.`t` FORCE INDEX (`PRIMARY`) WHERE `id` >= ?"
+            ],
+        );
+        check(
+            &statements(Mode::Ordered).copy(&range),
+            expect![
+                "REPLACE INTO `d`.`n` (`id`, `e`) SELECT `id`, `d` FROM `d`.`t` FORCE INDEX (`PRIMARY`) WHERE `id` >= ?"
+            ],
+        );
+        check(
+            &statements(Mode::Ranged).empty(&range),
+            expect!["DELETE FROM `d`.`n` WHERE `id` >= ?"],
+        );
+    }
+
+    #[test]
+    fn changes_are_whole_rows_by_key() {
+        let statements = statements(Mode::Ranged);
+        check(
+            &statements.delete(2),
+            expect!["DELETE FROM `d`.`n` WHERE `id` IN (?,?)"],
+        );
+        check(
+            &statements.replace(2),
+            expect![
+                "REPLACE INTO `d`.`n` (`id`, `e`) VALUES (?,CAST(? AS DATE)),(?,CAST(? AS DATE))"
+            ],
+        );
+    }
+}
