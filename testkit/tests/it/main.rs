@@ -1,0 +1,3 @@
+//! The test kit against real servers.
+
+mod server;
