@@ -1,0 +1,198 @@
+//! Rows that differ.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use oxferry_schema::Key;
+
+use crate::fingerprint::{Fingerprint, KeyedFingerprint};
+
+/// One row that really differs: no change was under way for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a plain report")]
+pub struct Mismatch {
+    /// The table, as an index into the job's tables.
+    pub table: usize,
+    /// The row's key.
+    pub key: Key,
+    /// How the two sides differ.
+    pub kind: MismatchKind,
+    /// The source's row, if there is one.
+    pub source: Option<Fingerprint>,
+    /// The target's row, if there is one.
+    pub target: Option<Fingerprint>,
+}
+
+/// How two sides differ in one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "there is no fourth way")]
+pub enum MismatchKind {
+    /// The source has a row, the target has none.
+    MissingOnTarget,
+    /// The target has a row, the source has none.
+    MissingOnSource,
+    /// Both have a row, with different values.
+    Different,
+}
+
+impl fmt::Display for Mismatch {
+    /// Writes `key 7 of table 0 is different: source 3f…, target 9a…`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            MismatchKind::MissingOnTarget => "missing on the target",
+            MismatchKind::MissingOnSource => "missing on the source",
+            MismatchKind::Different => "different",
+        };
+        write!(f, "key {} of table {} is {kind}: ", self.key, self.table)?;
+        let side = |f: &mut fmt::Formatter<'_>, row: &Option<Fingerprint>| match row {
+            Some(row) => write!(f, "{row}"),
+            None => f.write_str("no row"),
+        };
+        f.write_str("source ")?;
+        side(f, &self.source)?;
+        f.write_str(", target ")?;
+        side(f, &self.target)
+    }
+}
+
+/// Mismatches, the first of them by name, all of them by number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mismatches {
+    listed: Vec<Mismatch>,
+    count: u64,
+}
+
+impl Mismatches {
+    /// The most mismatches that are kept by name: enough to see a pattern.
+    pub const LISTED_MAX: usize = 200;
+
+    /// Returns the first mismatches, [`Mismatches::LISTED_MAX`] at most.
+    #[must_use]
+    pub fn listed(&self) -> &[Mismatch] {
+        &self.listed
+    }
+
+    /// Returns how many there were, exactly.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Returns whether there was none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Adds some more.
+    pub(crate) fn extend(&mut self, more: impl IntoIterator<Item = Mismatch>) {
+        for mismatch in more {
+            self.count += 1;
+            if self.listed.len() < Self::LISTED_MAX {
+                self.listed.push(mismatch);
+            }
+        }
+    }
+}
+
+impl fmt::Display for Mismatches {
+    /// Writes the number, then one mismatch after the other.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows differ", self.count)?;
+        for mismatch in &self.listed {
+            write!(f, "; {mismatch}")?;
+        }
+        if self.count > u64::try_from(self.listed.len()).unwrap_or(u64::MAX) {
+            f.write_str("; and more")?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns every key in which the two sides differ, in key order, apart from
+/// those in `touched`, which prove nothing.
+pub(crate) fn differences(
+    table: usize,
+    source: &[KeyedFingerprint],
+    target: &[KeyedFingerprint],
+    touched: &BTreeSet<Key>,
+) -> Vec<Mismatch> {
+    let mut rows: BTreeMap<&Key, (Option<Fingerprint>, Option<Fingerprint>)> = BTreeMap::new();
+    for (key, row) in source {
+        rows.entry(key).or_default().0 = Some(*row);
+    }
+    for (key, row) in target {
+        rows.entry(key).or_default().1 = Some(*row);
+    }
+    rows.into_iter()
+        .filter(|(key, _)| !touched.contains(*key))
+        .filter_map(|(key, (source, target))| {
+            let kind = match (source, target) {
+                (Some(source), Some(target)) if source == target => return None,
+                (Some(_), Some(_)) => MismatchKind::Different,
+                (Some(_), None) => MismatchKind::MissingOnTarget,
+                (None, _) => MismatchKind::MissingOnSource,
+            };
+            Some(Mismatch {
+                table,
+                key: key.clone(),
+                kind,
+                source,
+                target,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use oxferry_schema::KeyPart;
+
+    use super::*;
+
+    fn row(key: i128, value: u8) -> KeyedFingerprint {
+        (Key::new([KeyPart::Int(key)]), Fingerprint::new([value; 32]))
+    }
+
+    #[test]
+    fn every_kind_of_difference_is_told_apart() {
+        let found = differences(
+            0,
+            &[row(1, 1), row(2, 1), row(3, 1)],
+            &[row(1, 1), row(2, 2), row(4, 1)],
+            &BTreeSet::new(),
+        );
+        let kinds: Vec<_> = found.iter().map(|m| m.kind).collect();
+        assert_eq!(
+            kinds,
+            [
+                MismatchKind::Different,
+                MismatchKind::MissingOnTarget,
+                MismatchKind::MissingOnSource
+            ]
+        );
+    }
+
+    #[test]
+    fn a_touched_key_proves_nothing() {
+        let touched = BTreeSet::from([row(2, 0).0]);
+        assert_eq!(differences(0, &[row(2, 1)], &[row(2, 2)], &touched), []);
+    }
+
+    #[test]
+    fn the_list_is_bounded_and_the_count_exact() {
+        let mut all = Mismatches::default();
+        for key in 0..500 {
+            all.extend(differences(0, &[row(key, 1)], &[], &BTreeSet::new()));
+        }
+        assert_eq!(all.count(), 500);
+        assert_eq!(all.listed().len(), Mismatches::LISTED_MAX);
+        assert!(
+            all.to_string()
+                .starts_with("500 rows differ; key 0 of table 0 is missing")
+        );
+        assert!(all.to_string().ends_with("and more"));
+    }
+}
