@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 /// ```
 /// # use std::time::{Duration, Instant};
 /// # use oxferry_schema::Backoff;
-/// # #[expect(clippy::disallowed_methods, reason = "an example has to begin somewhere")]
 /// let start = Instant::now();
 /// let mut backoff = Backoff::new(start, Duration::from_secs(10), 7);
 /// let wait = backoff.next(start).expect("the budget is untouched");
@@ -69,10 +68,6 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "any instant serves as the origin"
-    )]
     fn start() -> Instant {
         Instant::now()
     }

@@ -21,6 +21,7 @@ mod server;
 mod server_error;
 mod session;
 mod shadow;
+mod statement;
 mod table;
 mod url;
 
@@ -37,6 +38,7 @@ pub use server::{ServerInfo, ServerInfoError, ServerPosition, ServerVersion, cur
 pub use server_error::{ErrorClass, classify, classify_code, server_code};
 pub use session::{CONNECT_DEADLINE, ConnectError, PACKET_BYTES_MAX, connect};
 pub use shadow::ShadowNames;
+pub use statement::{Alter, LexError, Refusal, StatementError};
 pub use table::{Column, Generated, Index, IndexPart, RowKey, Table};
 pub use url::{ServerUrl, ServerUrlError, SslMode, Tls};
 
