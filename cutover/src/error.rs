@@ -117,7 +117,7 @@ pub enum CutoverError {
         seen: Vec<(TableName, TablesSeen)>,
         /// Why the answer was lost.
         #[source]
-        source: Option<Box<CutoverError>>,
+        source: Option<Box<Self>>,
     },
     /// The session that may hold the lock couldn't be seen to end; nothing was
     /// renamed.
@@ -131,7 +131,7 @@ pub enum CutoverError {
         waited: Duration,
         /// What made it necessary.
         #[source]
-        cause: Box<CutoverError>,
+        cause: Box<Self>,
     },
     /// A table has the sentinel's name and is not a sentinel.
     #[error("use {name} as the sentinel: a table of that name exists and was made by somebody else", name = name.plain())]

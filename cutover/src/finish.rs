@@ -3,6 +3,7 @@
 use mysql_async::Conn;
 use oxferry_binlog::FilePosition;
 use oxferry_schema::Remedy;
+use oxferry_verifier::Verified;
 
 /// The caller's part of a swap: the workers' rest, and what is left.
 ///
@@ -28,9 +29,6 @@ pub trait Finish: Send {
     /// What can go wrong.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// The verifier's proof that source and shadow agree.
-    type Evidence: std::fmt::Debug + Send;
-
     /// Says what to do about an error. [`Remedy::Retry`] and
     /// [`Remedy::Unreachable`] lead to another attempt.
     fn remedy(error: &Self::Error) -> Remedy;
@@ -44,13 +42,16 @@ pub trait Finish: Send {
     /// Applies on `conn` what is left up to `through`, and compares on `conn`
     /// what is not compared yet, under the lock.
     ///
+    /// What is applied and not committed is committed by the rename, and
+    /// rolled back when the attempt fails before it.
+    ///
     /// `through` was read under the lock: behind it, no change to the tables
     /// is in the source's binary log.
     fn finish(
         &mut self,
         conn: &mut Conn,
         through: &FilePosition,
-    ) -> impl Future<Output = Result<Self::Evidence, Self::Error>> + Send;
+    ) -> impl Future<Output = Result<Verified, Self::Error>> + Send;
 
     /// Lets the workers go on: the attempt has failed.
     fn release(&mut self) -> impl Future<Output = ()> + Send;

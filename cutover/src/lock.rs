@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use mysql_async::{Conn, Opts, prelude::Queryable};
+use mysql_async::{Conn, prelude::Queryable};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     Blocker, CutoverError, SwapPlan,
     blocker::blockers,
-    session::{Session, answered, connect, kill},
+    session::{Session, answered, kill},
 };
 
 /// When the lock was asked for and granted.
@@ -20,8 +20,8 @@ pub(crate) struct Granted {
 
 /// Locks the plan's tables on `session`, waiting as long as the plan allows.
 ///
-/// The server counts its wait per table; the whole is limited here. The second
-/// connection that watches is opened before the lock is asked for.
+/// The server counts its wait per table; the whole is limited here. Meanwhile
+/// `observer` looks who is in the way.
 ///
 /// # Errors
 ///
@@ -29,10 +29,9 @@ pub(crate) struct Granted {
 /// must be ended.
 pub(crate) async fn lock(
     session: &mut Session,
-    opts: &Opts,
+    observer: Conn,
     plan: &SwapPlan,
 ) -> Result<Granted, CutoverError> {
-    let observer = connect(opts).await?;
     let mut seen = Vec::new();
     let own = session.token.id;
     let requested = Instant::now();

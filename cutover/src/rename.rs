@@ -1,7 +1,9 @@
 //! The rename itself, and what became of it.
 
-use mysql_async::{Opts, prelude::Queryable};
 use std::time::Duration;
+
+use mysql_async::{Opts, prelude::Queryable};
+use oxferry_verifier::Verified;
 
 use crate::{
     CutoverError, Outcome, SwapPlan, TablesSeen, decide,
@@ -20,12 +22,16 @@ use crate::{
 /// [`CutoverError::Ambiguous`] when nobody knows. With every other error
 /// nothing is renamed.
 pub(crate) async fn rename(
-    evidence: impl std::fmt::Debug + Send,
+    evidence: Verified,
     session: &mut Session,
     opts: &Opts,
     plan: &SwapPlan,
 ) -> Result<bool, CutoverError> {
-    tracing::info!(?evidence, "renaming");
+    tracing::info!(
+        rows_compared = evidence.rows_compared(),
+        waived = evidence.is_waived(),
+        "renaming"
+    );
     let limit = Duration::from_secs(plan.lock_wait_seconds()).saturating_add(RENAME_GRACE);
     let sent = session.conn.query_drop(plan.rename_statement());
     let Err(error) = answered(ATTEMPTED, limit, sent).await else {

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use mysql_async::{Opts, prelude::Queryable};
+use mysql_async::{Conn, Opts, prelude::Queryable};
 use oxferry_schema::Remedy;
+use oxferry_verifier::Verified;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::{
     Backoff, CutoverError, Finish, SwapPlan,
     lock::{Granted, lock},
     rename::rename,
-    session::{Session, close},
+    session::{Session, close, connect},
     tables,
 };
 
@@ -150,9 +151,9 @@ async fn locked<F: Finish>(
 ) -> Result<Done, CutoverError> {
     let mut session = Session::open(opts, plan).await?;
     tables::expect_before(&mut session.conn, plan).await?;
+    let observer = connect(opts).await?;
     let requested = Instant::now();
-    let result = swap_on(&mut session, opts, plan, finish).await;
-    let result = match result {
+    let result = match swap_on(&mut session, observer, opts, plan, finish).await {
         Ok(renamed) => {
             let_go(session, opts).await;
             Ok(renamed)
@@ -170,11 +171,12 @@ async fn locked<F: Finish>(
 
 async fn swap_on<F: Finish>(
     session: &mut Session,
+    observer: Conn,
     opts: &Opts,
     plan: &SwapPlan,
     finish: &mut F,
 ) -> Result<(Granted, bool), CutoverError> {
-    let granted = lock(session, opts, plan).await?;
+    let granted = lock(session, observer, plan).await?;
     let until = granted.granted.checked_add(plan.lock_hold);
     let deadline = until.unwrap_or(granted.granted);
     let evidence = match timeout_at(deadline, under_lock(session, plan, finish)).await {
@@ -194,7 +196,7 @@ async fn under_lock<F: Finish>(
     session: &mut Session,
     plan: &SwapPlan,
     finish: &mut F,
-) -> Result<F::Evidence, CutoverError> {
+) -> Result<Verified, CutoverError> {
     let conn = &mut session.conn;
     tables::expect_bare(conn, plan).await?;
     let through = tables::position(conn).await?;

@@ -24,12 +24,8 @@ async fn a_finish_that_fails_lets_the_lock_go() {
 #[tokio::test]
 async fn a_failed_finish_is_rolled_back_not_committed() {
     let place = Place::new().await;
-    let mut toy = place.toy(Way::Run("SET autocommit = 0"));
-    let report = swap(&place.opts(), &place.plan(), &mut toy).await;
-    report.unwrap();
-    let place = Place::new().await;
-    let half = "INSERT INTO _t_oxnew VALUES (1, 1), (1, 1)";
-    let mut toy = place.toy(Way::Run(half));
+    place.run("INSERT INTO t VALUES (1, 1), (1, 2)").await;
+    let mut toy = place.toy(Way::CopyHalf);
     let error = swap(&place.opts(), &place.plan(), &mut toy)
         .await
         .unwrap_err();

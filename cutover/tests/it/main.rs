@@ -1,5 +1,12 @@
 //! The cutover against real servers.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
 mod blockers;
 mod bystander;
 mod connections;

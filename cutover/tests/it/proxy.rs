@@ -85,17 +85,23 @@ async fn relay(client: TcpStream, server_opts: Opts, cut: Arc<Mutex<Option<Cut>>
             }
             continue;
         };
-        // Nothing is on its way back now: the client waits for this answer.
+        match how {
+            Cut::Before => drop(to_server),
+            Cut::After => {
+                // Nothing is on its way back now: the client waits for this answer.
+                answers.abort();
+                to_server.write_all(sent).await.unwrap();
+                expect_renamed(&server_opts).await;
+            }
+            Cut::Meddle(statement) => {
+                // Ends the session; the client hears of it only afterwards, because
+                // the task's value holds its wire.
+                drop(to_server);
+                let mut conn = Conn::new(server_opts).await.unwrap();
+                conn.query_drop(statement).await.unwrap();
+            }
+        }
         answers.abort();
-        if matches!(how, Cut::After) {
-            to_server.write_all(sent).await.unwrap();
-            expect_renamed(&server_opts).await;
-        }
-        drop(to_server);
-        if let Cut::Meddle(statement) = how {
-            let mut conn = Conn::new(server_opts).await.unwrap();
-            conn.query_drop(statement).await.unwrap();
-        }
         return;
     }
     answers.abort();

@@ -28,7 +28,6 @@ async fn four_writers_lose_no_row_and_none_lands_in_the_old_table() {
     for writer in writers {
         committed += writer.stop().await;
     }
-    println!("{report:?}");
     assert_eq!(place.count(&place.pair.source).await, committed);
     assert_eq!(place.count(&place.pair.old).await, toy.copied);
     assert!(toy.copied < committed);

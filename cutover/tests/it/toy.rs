@@ -5,6 +5,7 @@ use oxferry_binlog::FilePosition;
 use oxferry_cutover::{Finish, SwapPair, SwapPlan};
 use oxferry_schema::{Ident, Remedy, TableName};
 use oxferry_testkit::server::{Schema, Server};
+use oxferry_verifier::Verified;
 use tokio::sync::oneshot;
 
 /// A database with a table `t` and its empty shadow.
@@ -95,6 +96,8 @@ pub(crate) enum Way {
     Copy,
     /// Fails.
     Fail(Remedy),
+    /// Copies in a transaction of its own, and fails before the commit.
+    CopyHalf,
     /// Runs a statement, then claims success.
     Run(&'static str),
     /// Copies, and ends its own session, the first time.
@@ -140,7 +143,6 @@ impl Toy {
 
 impl Finish for Toy {
     type Error = ToyError;
-    type Evidence = FilePosition;
 
     fn remedy(error: &ToyError) -> Remedy {
         match error {
@@ -157,12 +159,17 @@ impl Finish for Toy {
     async fn finish(
         &mut self,
         conn: &mut Conn,
-        through: &FilePosition,
-    ) -> Result<FilePosition, ToyError> {
+        _through: &FilePosition,
+    ) -> Result<Verified, ToyError> {
         match &mut self.way {
             Way::Copy => {
                 conn.query_drop(&self.copy).await?;
                 self.copied = conn.affected_rows();
+            }
+            Way::CopyHalf => {
+                conn.query_drop("SET autocommit = 0").await?;
+                conn.query_drop(&self.copy).await?;
+                return Err(ToyError::Told(Remedy::Data));
             }
             Way::Fail(remedy) => return Err(ToyError::Told(*remedy)),
             Way::Run(statement) => conn.query_drop(*statement).await?,
@@ -178,7 +185,7 @@ impl Finish for Toy {
                 std::future::pending::<()>().await;
             }
         }
-        Ok(through.clone())
+        Ok(Verified::waived())
     }
 
     async fn release(&mut self) {
