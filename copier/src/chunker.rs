@@ -1,12 +1,12 @@
 //! Where chunks begin and end.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use mysql_async::{Error as DriverError, Value, prelude::Queryable};
 use oxferry_schema::{Ident, Key, KeyPart, KeyRange, Predicate, RowKey, Table, TableName};
 
 use crate::{
-    Connections, CopyError,
+    Connections, CopyError, WorkLimits,
     connections::{Named, Session, Unit},
     error::Task,
 };
@@ -132,6 +132,10 @@ impl Unit for Boundary<'_> {
         params.push(Value::UInt(self.rows));
         let row: Option<mysql_async::Row> = session.conn.exec_first(sql, params).await?;
         row.map(|row| key_of(row.unwrap())).transpose()
+    }
+
+    fn limit(&self, limits: &WorkLimits) -> Duration {
+        limits.statement
     }
 }
 

@@ -24,6 +24,8 @@ use crate::{CopyError, error::Task};
 pub struct WorkLimits {
     /// The longest that one transaction may take; it is killed then.
     pub statement: Duration,
+    /// The longest that building a table's indexes may take.
+    pub index: Duration,
     /// How long work is repeated after deadlocks, lock wait timeouts and lost
     /// connections before the job fails.
     pub retry: Duration,
@@ -33,10 +35,11 @@ pub struct WorkLimits {
 }
 
 impl Default for WorkLimits {
-    /// 10 minutes, 2 minutes (a server's restart), 30 seconds.
+    /// 10 minutes; a day; 2 minutes, a server's restart; 30 seconds.
     fn default() -> Self {
         Self {
             statement: Duration::from_secs(600),
+            index: Duration::from_secs(86_400),
             retry: Duration::from_secs(120),
             connect: Duration::from_secs(30),
         }
@@ -93,6 +96,9 @@ pub(crate) trait Unit: Named {
         session: &mut Session,
         unsure: bool,
     ) -> impl Future<Output = Result<Self::Output, DriverError>> + Send;
+
+    /// Returns how long one attempt may take.
+    fn limit(&self, limits: &WorkLimits) -> Duration;
 }
 
 /// A slot in use; goes back when dropped, without its session unless that was
@@ -181,7 +187,7 @@ impl Connections {
             Some(session) => session,
             None => self.start(lease.number).await?,
         };
-        match timeout(self.limits.statement, unit.run(&mut session, *unsure)).await {
+        match timeout(unit.limit(&self.limits), unit.run(&mut session, *unsure)).await {
             Ok(Ok(output)) => {
                 lease.session = Some(session);
                 Ok(output)
@@ -201,7 +207,7 @@ impl Connections {
                 // The next session of this number ends the one that hangs.
                 drop(session);
                 self.start(lease.number).await.map(drop)?;
-                Err(Failure::Deadline)
+                Err(Failure::Deadline(unit.limit(&self.limits)))
             }
         }
     }
@@ -234,7 +240,7 @@ impl Connections {
     async fn connect(&self, number: usize) -> Result<Session, Failure> {
         let mut conn = connect(&self.server, PURPOSE)
             .await
-            .map_err(Failure::Connect)?;
+            .map_err(|error| Failure::Connect(Box::new(error)))?;
         let name = self.lock_name(number);
         while !take_lock(&mut conn, &name).await? {
             end_holder(&mut conn, &name).await?;
@@ -251,7 +257,7 @@ impl Connections {
         let all = async {
             let mut conn = connect(&self.server, PURPOSE)
                 .await
-                .map_err(Failure::Connect)?;
+                .map_err(|error| Failure::Connect(Box::new(error)))?;
             for number in 0..Self::SIZE_MAX {
                 let name = self.lock_name(number);
                 while end_holder(&mut conn, &name).await? {
@@ -283,11 +289,7 @@ impl Connections {
                 attempts,
                 source,
             },
-            Failure::Deadline => CopyError::Deadline {
-                task,
-                table,
-                limit: self.limits.statement,
-            },
+            Failure::Deadline(limit) => CopyError::Deadline { task, table, limit },
             Failure::Lingers => CopyError::SessionLingers {
                 task,
                 table,
@@ -328,9 +330,9 @@ enum Failure {
     /// A statement did.
     Statement(DriverError),
     /// No session could be opened.
-    Connect(ConnectError),
+    Connect(Box<ConnectError>),
     /// The work took too long, and was ended.
-    Deadline,
+    Deadline(Duration),
     /// A session of before would not end.
     Lingers,
 }
@@ -347,7 +349,7 @@ impl Failure {
                 | ErrorClass::Fatal => false,
             },
             Self::Connect(error) => error.remedy() == Remedy::Unreachable,
-            Self::Deadline | Self::Lingers => false,
+            Self::Deadline(_) | Self::Lingers => false,
         }
     }
 }

@@ -32,7 +32,7 @@ pub enum CopyError {
         /// How often it was tried.
         attempts: u32,
         /// Why there is no session.
-        source: ConnectError,
+        source: Box<ConnectError>,
     },
     /// A piece of work took longer than a statement may.
     #[error("{task} of table {} took longer than {limit:?}; is the server overloaded?", table.plain())]

@@ -14,6 +14,7 @@ mod error;
 #[cfg(test)]
 mod fixture;
 mod gaps;
+mod indexes;
 mod param;
 mod pieces;
 mod plan;
@@ -26,6 +27,7 @@ pub use chunker::{Chunker, TableChunker};
 pub use connections::{Connections, WorkLimits};
 pub use error::{CopyError, Task};
 pub use gaps::gaps;
+pub use indexes::{BuildSettings, DeferredIndexes};
 pub use plan::{CopyPlan, PlanError};
 pub use sink::{Applied, CopiedRows, RowSink, SelectSink};
 pub use sizer::{ChunkLimits, ChunkSizer};

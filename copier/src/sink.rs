@@ -1,12 +1,12 @@
 //! Writing rows and changes to the target.
 
-use std::{future::Future, sync::Arc};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use mysql_async::{Conn, Error as DriverError, Value, prelude::Queryable};
 use oxferry_schema::{Key, KeyRange, Predicate, Row, TableName};
 
 use crate::{
-    Batch, Connections, CopyError, CopyPlan,
+    Batch, Connections, CopyError, CopyPlan, WorkLimits,
     connections::{Named, Session, Unit},
     engine::Mode,
     error::Task,
@@ -202,6 +202,10 @@ impl Unit for CopyUnit<'_> {
             Mode::Ranged | Mode::Ordered => self.copy(&mut session.conn).await,
         }
     }
+
+    fn limit(&self, limits: &WorkLimits) -> Duration {
+        limits.statement
+    }
 }
 
 /// One batch's transaction.
@@ -291,6 +295,10 @@ impl Unit for ApplyUnit<'_> {
         let applied = self.write(&mut session.conn, bytes).await?;
         session.conn.query_drop("COMMIT").await?;
         Ok(applied)
+    }
+
+    fn limit(&self, limits: &WorkLimits) -> Duration {
+        limits.statement
     }
 }
 
