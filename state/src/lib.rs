@@ -41,6 +41,7 @@ mod fingerprint;
 mod format;
 mod job;
 mod phase;
+mod pulse;
 mod store;
 mod table_store;
 
@@ -51,5 +52,6 @@ pub use fingerprint::fingerprint;
 pub use format::FormatError;
 pub use job::{JobIdentity, JobKind, Mismatch};
 pub use phase::{Phase, UnknownPhase};
+pub use pulse::{beat, last_beat, touch_barrier};
 pub use store::{Advanced, CheckpointStore, MemoryStore};
-pub use table_store::{TableStore, TableStoreError, touch_barrier};
+pub use table_store::{TableStore, TableStoreError};

@@ -1,6 +1,6 @@
 //! A checkpoint in a table beside the job's own.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use mysql_async::{Conn, Opts, OptsBuilder, Value, prelude::Queryable};
 use oxferry_schema::{Remedy, TableName};
@@ -14,7 +14,6 @@ use crate::{Advanced, Checkpoint, CheckpointStore, FormatError};
 /// opens again when it was lost. The table is created by the first save, or by
 /// [`TableStore::create`]. A save is one `UPDATE` that commits by itself and
 /// that a lower sequence can't win.
-#[derive(Debug)]
 pub struct TableStore {
     opts: Opts,
     table: TableName,
@@ -86,8 +85,9 @@ impl TableStore {
             "SET SESSION autocommit = 1, lock_wait_timeout = {seconds}, \
              innodb_lock_wait_timeout = {seconds}, sql_mode = 'STRICT_ALL_TABLES'"
         );
+        let setup = [opts.setup(), &[setup]].concat();
         Self {
-            opts: OptsBuilder::from_opts(opts).setup(vec![setup]).into(),
+            opts: OptsBuilder::from_opts(opts).setup(setup).into(),
             table,
             job: job.into(),
             deadline,
@@ -227,6 +227,17 @@ impl TableStore {
     }
 }
 
+impl fmt::Debug for TableStore {
+    /// Leaves the options out: they hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableStore")
+            .field("table", &self.table)
+            .field("job", &self.job)
+            .field("deadline", &self.deadline)
+            .finish_non_exhaustive()
+    }
+}
+
 impl CheckpointStore for TableStore {
     type Error = TableStoreError;
 
@@ -299,55 +310,10 @@ impl TableStoreError {
         }
     }
 
-    fn is_absent(&self) -> bool {
+    /// Returns whether there is no such table, and so nothing to read.
+    pub(crate) fn is_absent(&self) -> bool {
         matches!(self, Self::Statement { .. })
             && matches!(self.code(), Some(NO_SUCH_TABLE | NO_SUCH_DATABASE))
-    }
-}
-
-/// Commits one small change to the checkpoint table, which must exist.
-///
-/// This is the barrier for servers without GTIDs: when it returns, every
-/// transaction that stands before it in the binary log is visible to a new
-/// snapshot, provided that the server runs with `binlog_order_commits=ON` and
-/// the session with `sql_log_bin=1`. The value differs each time, so a binlog
-/// event is written each time; two barriers at once pass one after the other.
-///
-/// # Cancel safety
-///
-/// Where the call was dropped or ran into its deadline, drop the connection:
-/// it may be inside a transaction.
-///
-/// # Errors
-///
-/// [`TableStoreError`] when it isn't known to be committed within `deadline`;
-/// it is no barrier then.
-pub async fn touch_barrier(
-    conn: &mut Conn,
-    table: &TableName,
-    deadline: Duration,
-) -> Result<(), TableStoreError> {
-    const ACTION: &str = "commit a barrier to";
-    let sql = format!(
-        "INSERT INTO {table} (job, sequence, payload) VALUES (?, 1, '') \
-         ON DUPLICATE KEY UPDATE sequence = sequence + 1"
-    );
-    let work = async {
-        conn.exec_drop(sql, (BARRIER_ROW,)).await?;
-        // Without effect where the session commits by itself.
-        conn.query_drop("COMMIT").await
-    };
-    match timeout(deadline, work).await {
-        Ok(result) => result.map_err(|source| TableStoreError::Statement {
-            action: ACTION,
-            table: table.clone(),
-            source,
-        }),
-        Err(_elapsed) => Err(TableStoreError::Deadline {
-            action: ACTION,
-            table: table.clone(),
-            deadline,
-        }),
     }
 }
 
@@ -378,9 +344,6 @@ fn is_lost(error: &mysql_async::Error) -> bool {
         mysql_async::Error::Other(_) | mysql_async::Error::Url(_) => false,
     }
 }
-
-/// No job has this name: theirs have a dot between database and table.
-const BARRIER_ROW: &str = "(barrier)";
 
 // Source: MySQL 9.7 manual, "Server Error Message Reference".
 const DATABASE_DENIED: u16 = 1044;
