@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mysql_async::prelude::Queryable;
-use oxferry_cutover::{CutoverError, KillBlockers, swap};
+use mysql_async::{Opts, prelude::Queryable};
+use oxferry_cutover::{Blocker, CutoverError, KillBlockers, swap};
 use oxferry_schema::Remedy;
 
 use crate::{
@@ -70,4 +70,46 @@ async fn a_holder_with_many_changes_is_left_alone() {
     let error = swap(&place.opts(), &plan, &mut toy).await.unwrap_err();
     assert!(matches!(error, CutoverError::LockTimeout { .. }), "{error}");
     holder.query_drop("COMMIT").await.unwrap();
+}
+
+/// Runs a swap that a holder blocks, as a user with these extra privileges.
+async fn blocked_as(name: &str, extra: &[&str]) -> (u32, Vec<Blocker>) {
+    let place = Place::new().await;
+    let holder = holder(&place, 1).await;
+    let database = &place.pair.source.schema;
+    place
+        .run(&format!("CREATE USER {name} IDENTIFIED BY 'a'"))
+        .await;
+    place
+        .run(&format!("GRANT ALL ON {database}.* TO {name}"))
+        .await;
+    for privilege in extra {
+        place.run(&format!("GRANT {privilege} TO {name}")).await;
+    }
+    let server = place.schema.server();
+    let url = server.url_for(name, "a", place.schema.name());
+    let opts = Opts::from_url(&url).unwrap();
+    let plan = place.plan().with_kill(KILL);
+    let error = swap(&opts, &plan, &mut place.toy(Way::Copy))
+        .await
+        .unwrap_err();
+    let CutoverError::LockTimeout { blockers, .. } = error else {
+        panic!("{error:?}");
+    };
+    (holder.id(), blockers)
+}
+
+#[tokio::test]
+async fn without_process_a_holder_is_named_and_its_changes_are_not_known() {
+    let (id, blockers) = blocked_as("no_process", &["SELECT ON performance_schema.*"]).await;
+    let [blocker] = &blockers[..] else {
+        panic!("{blockers:?}");
+    };
+    assert_eq!((blocker.id, blocker.rows_modified), (u64::from(id), None));
+}
+
+#[tokio::test]
+async fn without_performance_schema_the_lock_wait_still_ends() {
+    let (_, blockers) = blocked_as("no_schema", &["PROCESS ON *.*"]).await;
+    assert_eq!(blockers, []);
 }
