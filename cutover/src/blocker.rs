@@ -3,7 +3,6 @@
 use std::{fmt, time::Duration};
 
 use mysql_async::{Conn, Params, Row, Value, prelude::Queryable};
-use oxferry_schema::TableName;
 
 use crate::{KillBlockers, SwapPlan};
 
@@ -60,6 +59,10 @@ impl fmt::Display for Blocker {
 /// Finds the sessions whose metadata locks stand in the way of the plan's
 /// lock, session `own` aside.
 ///
+/// `LOCK TABLES … WRITE` asks for SHARED_NO_READ_WRITE, which goes with SHARED
+/// and SHARED_HIGH_PRIO only; a global read lock stops it too. Source: the
+/// compatibility matrices in `sql/mdl.cc` of MySQL 9.7.
+///
 /// # Errors
 ///
 /// What the server answered; a missing PROCESS privilege is no error, see
@@ -69,48 +72,61 @@ pub(crate) async fn blockers(
     plan: &SwapPlan,
     own: u32,
 ) -> Result<Vec<Blocker>, mysql_async::Error> {
-    let tables: Vec<_> = plan
+    let names: Vec<_> = plan
         .pairs
         .iter()
         .flat_map(|pair| [&pair.source, &pair.shadow])
+        .flat_map(|name| [&name.schema, &name.table].map(|ident| Value::from(ident.as_str())))
         .collect();
-    let params = parameters(own, &tables);
-    let full = query(
-        tables.len(),
-        ROWS_JOIN,
-        "COALESCE(MAX(x.trx_rows_modified), 0)",
+    let tables = vec!["(m.OBJECT_SCHEMA = ? AND m.OBJECT_NAME = ?)"; names.len() / 2];
+    let held = format!(
+        "(m.OBJECT_TYPE = 'GLOBAL' AND m.LOCK_TYPE = 'SHARED') OR \
+         (m.OBJECT_TYPE = 'TABLE' AND m.LOCK_TYPE NOT IN ('SHARED', 'SHARED_HIGH_PRIO') \
+         AND ({}))",
+        tables.join(" OR ")
     );
+    holders(conn, own, &held, names).await
+}
+
+/// Finds the sessions that have run `LOCK INSTANCE FOR BACKUP`, session `own`
+/// aside.
+///
+/// They don't stop `LOCK TABLES`, but the rename after it; seen on 9.7.4.
+///
+/// # Errors
+///
+/// As [`blockers`].
+pub(crate) async fn backups(conn: &mut Conn, own: u32) -> Result<Vec<Blocker>, mysql_async::Error> {
+    let held = "m.OBJECT_TYPE = 'BACKUP LOCK' AND m.LOCK_TYPE = 'SHARED'";
+    holders(conn, own, held, Vec::new()).await
+}
+
+/// Names the holders of the metadata locks that the condition `held` picks.
+async fn holders(
+    conn: &mut Conn,
+    own: u32,
+    held: &str,
+    values: Vec<Value>,
+) -> Result<Vec<Blocker>, mysql_async::Error> {
+    let all = std::iter::once(Value::from(own)).chain(values);
+    let params = Params::Positional(all.collect());
+    let full = query(held, ROWS_JOIN, "COALESCE(MAX(x.trx_rows_modified), 0)");
     let rows: Vec<Row> = match conn.exec(full, params.clone()).await {
         Err(mysql_async::Error::Server(error)) if error.code == ER_SPECIFIC_ACCESS_DENIED => {
-            conn.exec(query(tables.len(), "", "NULL"), params).await?
+            conn.exec(query(held, "", "NULL"), params).await?
         }
         other => other?,
     };
     Ok(rows.into_iter().filter_map(from_row).collect())
 }
 
-fn parameters(own: u32, tables: &[&TableName]) -> Params {
-    let names = tables
-        .iter()
-        .flat_map(|name| [&name.schema, &name.table].map(|ident| Value::from(ident.as_str())));
-    Params::Positional(std::iter::once(Value::from(own)).chain(names).collect())
-}
-
-/// The lock that `LOCK TABLES … WRITE` asks for, SHARED_NO_READ_WRITE, goes
-/// with SHARED and SHARED_HIGH_PRIO only; a global or backup lock that is
-/// shared stops it too. Source: the compatibility matrix in `sql/mdl.cc` of
-/// MySQL 9.7.
-fn query(tables: usize, join: &str, rows: &str) -> String {
-    let named = vec!["(m.OBJECT_SCHEMA = ? AND m.OBJECT_NAME = ?)"; tables].join(" OR ");
+fn query(held: &str, join: &str, rows: &str) -> String {
     format!(
         "SELECT t.PROCESSLIST_ID, MAX(t.PROCESSLIST_USER), MAX(t.PROCESSLIST_HOST), \
          MAX(t.PROCESSLIST_COMMAND), MAX(t.PROCESSLIST_TIME), {rows} \
          FROM performance_schema.metadata_locks m \
          JOIN performance_schema.threads t ON t.THREAD_ID = m.OWNER_THREAD_ID {join} \
-         WHERE m.LOCK_STATUS = 'GRANTED' AND t.PROCESSLIST_ID <> ? AND ( \
-         (m.OBJECT_TYPE IN ('GLOBAL', 'BACKUP LOCK') AND m.LOCK_TYPE = 'SHARED') OR \
-         (m.OBJECT_TYPE = 'TABLE' AND m.LOCK_TYPE NOT IN ('SHARED', 'SHARED_HIGH_PRIO') \
-         AND ({named}))) \
+         WHERE m.LOCK_STATUS = 'GRANTED' AND t.PROCESSLIST_ID <> ? AND ({held}) \
          GROUP BY t.PROCESSLIST_ID ORDER BY t.PROCESSLIST_ID LIMIT {BLOCKERS_MAX}"
     )
 }

@@ -7,7 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     Blocker, CutoverError, SwapPlan,
-    blocker::blockers,
+    blocker::{backups, blockers},
     session::{Session, answered, kill},
 };
 
@@ -58,6 +58,31 @@ pub(crate) async fn lock(
             waited,
             blockers: seen,
         }),
+    }
+}
+
+/// Refuses to lock while a backup would stop the rename anyway.
+///
+/// One that begins later stops it for the lock wait; then the attempt fails.
+pub(crate) async fn expect_no_backup(
+    observer: &mut Conn,
+    session: &Session,
+) -> Result<(), CutoverError> {
+    let looking = backups(observer, session.token.id);
+    match answered("look for a running backup", GRACE, looking).await {
+        Ok(none) if none.is_empty() => Ok(()),
+        Ok(found) => Err(CutoverError::LockTimeout {
+            waited: Duration::ZERO,
+            blockers: found,
+        }),
+        Err(CutoverError::Statement {
+            source: mysql_async::Error::Server(error),
+            ..
+        }) => {
+            tracing::debug!(%error, "whether a backup runs can't be seen");
+            Ok(())
+        }
+        Err(error) => Err(error),
     }
 }
 

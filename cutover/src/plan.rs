@@ -17,6 +17,9 @@ pub struct SwapPair {
 }
 
 /// Whom to end when the lock is not granted. Off unless asked for.
+///
+/// Picks by the locks they hold: a session with a global read lock, such as
+/// some backups take for a moment, is one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "two limits are the policy")]
 pub struct KillBlockers {

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::{
     Backoff, CutoverError, Finish, SwapPlan,
-    lock::{Granted, lock},
+    lock::{Granted, expect_no_backup, lock},
     rename::rename,
     session::{Session, close, connect},
     tables,
@@ -154,7 +154,8 @@ async fn locked<F: Finish>(
 ) -> Result<Done, CutoverError> {
     let mut session = Session::open(opts, plan).await?;
     tables::expect_before(&mut session.conn, plan).await?;
-    let observer = connect(opts).await?;
+    let mut observer = connect(opts).await?;
+    expect_no_backup(&mut observer, &session).await?;
     let requested = Instant::now();
     let result = match swap_on(&mut session, observer, opts, plan, finish).await {
         Ok(renamed) => {

@@ -113,3 +113,41 @@ async fn without_performance_schema_the_lock_wait_still_ends() {
     let (_, blockers) = blocked_as("no_schema", &["PROCESS ON *.*"]).await;
     assert_eq!(blockers, []);
 }
+
+#[tokio::test]
+async fn locks_on_the_whole_server_are_named_too() {
+    let place = Place::alone().await;
+    let mut holder = place.conn().await;
+    for (lock, unlock) in [
+        ("LOCK INSTANCE FOR BACKUP", "UNLOCK INSTANCE"),
+        ("FLUSH TABLES WITH READ LOCK", "UNLOCK TABLES"),
+    ] {
+        holder.query_drop(lock).await.unwrap();
+        let mut toy = place.toy(Way::Copy);
+        let error = swap(&place.opts(), &place.plan(), &mut toy)
+            .await
+            .unwrap_err();
+        let CutoverError::LockTimeout { blockers, .. } = error else {
+            panic!("{lock}: {error:?}");
+        };
+        let ids: Vec<_> = blockers.iter().map(|blocker| blocker.id).collect();
+        assert_eq!(ids, [u64::from(holder.id())], "{lock}");
+        holder.query_drop(unlock).await.unwrap();
+    }
+    let mut toy = place.toy(Way::Copy);
+    swap(&place.opts(), &place.plan(), &mut toy).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_backup_that_begins_under_the_lock_stops_the_rename_and_nothing_is_lost() {
+    let place = Place::alone().await;
+    let mut toy = place.toy(Way::Beside("LOCK INSTANCE FOR BACKUP"));
+    toy.holder = Some(place.conn().await);
+    let error = swap(&place.opts(), &place.plan(), &mut toy)
+        .await
+        .unwrap_err();
+    assert_eq!(error.remedy(), Remedy::Retry);
+    assert!(error.is_passing());
+    assert_eq!(place.tables().await, ["_t_oxnew", "t"]);
+    place.expect_writes_flow().await;
+}

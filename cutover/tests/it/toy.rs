@@ -1,10 +1,12 @@
 //! A table, its shadow, and a copy that is done wholly under the lock.
 
+use std::sync::Arc;
+
 use mysql_async::{Conn, Opts, prelude::Queryable};
 use oxferry_binlog::FilePosition;
 use oxferry_cutover::{Finish, SwapPair, SwapPlan};
 use oxferry_schema::{Ident, Remedy, TableName};
-use oxferry_testkit::server::{Schema, Server};
+use oxferry_testkit::server::{Schema, Server, ServerOptions};
 use oxferry_verifier::Verified;
 use tokio::sync::oneshot;
 
@@ -16,7 +18,16 @@ pub(crate) struct Place {
 
 impl Place {
     pub(crate) async fn new() -> Self {
-        let schema = Server::fresh_schema().await.unwrap();
+        Self::with(Server::fresh_schema().await.unwrap()).await
+    }
+
+    /// On a server that no other test uses, for locks on the whole of it.
+    pub(crate) async fn alone() -> Self {
+        let server = Server::start(ServerOptions::default()).await.unwrap();
+        Self::with(Schema::on(Arc::new(server)).await.unwrap()).await
+    }
+
+    async fn with(schema: Schema) -> Self {
         let pair = pair(&schema, "t");
         let place = Self { schema, pair };
         place.create(&place.pair).await;
@@ -100,6 +111,8 @@ pub(crate) enum Way {
     CopyHalf,
     /// Runs a statement, then claims success.
     Run(&'static str),
+    /// Runs a statement on the holder's session, then claims success.
+    Beside(&'static str),
     /// Copies, and ends its own session, the first time.
     EndSessionOnce,
     /// Tells that it was reached, and never ends.
@@ -173,6 +186,10 @@ impl Finish for Toy {
             }
             Way::Fail(remedy) => return Err(ToyError::Told(*remedy)),
             Way::Run(statement) => conn.query_drop(*statement).await?,
+            Way::Beside(statement) => {
+                let holder = self.holder.as_mut().unwrap();
+                holder.query_drop(*statement).await?;
+            }
             Way::EndSessionOnce => {
                 self.way = Way::Copy;
                 let mut other = Conn::new(self.opts.clone()).await?;
