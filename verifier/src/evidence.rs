@@ -49,12 +49,11 @@ impl Clean {
         }
     }
 
-    /// Adds what earlier passes did.
-    pub(crate) const fn after(mut self, rows: u64, repaired: u64, passes: u32) -> Self {
+    /// Adds what other passes did.
+    pub(crate) const fn add(&mut self, rows: u64, repaired: u64, passes: u32) {
         self.rows_compared += rows;
         self.repaired_count += repaired;
         self.passes += passes;
-        self
     }
 
     /// Returns each table's keys that must be compared when nobody writes.

@@ -307,10 +307,10 @@ impl Pass {
         })
     }
 
-    /// Gives up the pass for its evidence: `None` unless it ended
-    /// [`Outcome::Clean`].
+    /// Returns the evidence of a pass that ended [`Outcome::Clean`], `None`
+    /// for any other.
     #[must_use]
-    pub fn into_clean(self, touched: &Touched) -> Option<Clean> {
+    pub fn clean(&self, touched: &Touched) -> Option<Clean> {
         let is_over = self.has_all_ranges && self.in_flight.is_empty();
         let is_equal = self.found.is_empty() && !touched.has_differences();
         (is_over && is_equal && touched.uncovered().is_none())

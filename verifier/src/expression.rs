@@ -1,0 +1,339 @@
+//! SQL that turns a row into the bytes that its fingerprint is made of.
+
+use oxferry_schema::{Column, Ident, Remedy};
+
+use crate::column::{Kind, is_long, scale, type_numbers};
+
+/// A column of the source and the column of the target that it is copied to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a pair")]
+pub struct ColumnPair {
+    /// The source's column.
+    pub source: Column,
+    /// The target's column.
+    pub target: Column,
+}
+
+/// Expressions for both sides that are equal exactly where the rows are.
+///
+/// NULL is told apart from every value, and no two rows share an encoding:
+/// numbers and times end in a comma, strings begin with their length. Same
+/// types are compared byte by byte, so trailing spaces, trailing zero bytes
+/// and letter case count; characters are compared as characters where the
+/// character sets differ; `-0.0` equals `0.0`. Where the type changed, the
+/// source's value is brought to what the target must hold, or both to a type
+/// that holds either, so that a value which lost something differs. Rounding
+/// to FLOAT or DOUBLE, and trailing spaces that a CHAR can't hold, are no loss.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowExpressions {
+    source: String,
+    target: String,
+}
+
+/// Why two tables can't be compared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExpressionError {
+    /// There is no way to tell whether the values are equal.
+    #[error(
+        "column {column} changes from {from} to {to}, which can't be compared; \
+         list it among the columns to ignore, or change its type in two steps"
+    )]
+    Incomparable {
+        /// The source's column.
+        column: Ident,
+        /// Its type.
+        from: String,
+        /// The type of the target's column.
+        to: String,
+    },
+    /// A key column is not compared.
+    #[error("key column {column} must be compared; don't ignore or drop it")]
+    KeyLeftOut {
+        /// The column.
+        column: Ident,
+    },
+    /// A column to ignore doesn't exist.
+    #[error("column {column} is to be ignored, but no such column is compared")]
+    Unknown {
+        /// The column.
+        column: Ident,
+    },
+}
+
+impl ExpressionError {
+    /// Says what to do about this error.
+    #[must_use]
+    pub const fn remedy(&self) -> Remedy {
+        match self {
+            Self::Incomparable { .. } | Self::KeyLeftOut { .. } | Self::Unknown { .. } => {
+                Remedy::Usage
+            }
+        }
+    }
+}
+
+impl RowExpressions {
+    /// Builds the expressions for all `pairs` apart from those whose source
+    /// column is `ignored`. `key` names the source's key columns.
+    ///
+    /// # Errors
+    ///
+    /// [`ExpressionError`] when some pair can't be compared.
+    pub fn new(
+        pairs: &[ColumnPair],
+        key: &[Ident],
+        ignored: &[Ident],
+    ) -> Result<Self, ExpressionError> {
+        let is_there = |name: &&Ident| pairs.iter().any(|pair| pair.source.name == **name);
+        if let Some(column) = ignored.iter().find(|name| !is_there(name)) {
+            let column = column.clone();
+            return Err(ExpressionError::Unknown { column });
+        }
+        let is_left_out = |name: &&Ident| !is_there(name) || ignored.contains(name);
+        if let Some(column) = key.iter().find(is_left_out) {
+            let column = column.clone();
+            return Err(ExpressionError::KeyLeftOut { column });
+        }
+        let mut sides = (Vec::new(), Vec::new());
+        for pair in pairs.iter().filter(|p| !ignored.contains(&p.source.name)) {
+            let (source, target) = encode(pair)?;
+            sides.0.push(source.sql(&pair.source));
+            sides.1.push(target.sql(&pair.target));
+        }
+        Ok(Self {
+            source: format!("SHA2(CONCAT({}),256)", sides.0.join(",")),
+            target: format!("SHA2(CONCAT({}),256)", sides.1.join(",")),
+        })
+    }
+
+    /// Returns the source's expression: 64 hexadecimal digits for a row.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Returns the target's expression: 64 hexadecimal digits for a row.
+    #[must_use]
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+}
+
+/// How a value is written among others.
+enum Encoding {
+    /// Text without a comma.
+    Short(String),
+    /// Any bytes.
+    Bytes(String),
+    /// Any number of bytes.
+    Long(String),
+}
+
+impl Encoding {
+    fn sql(self, column: &Column) -> String {
+        match (self, column.nullable) {
+            (Self::Short(value), false) => format!("{value},','"),
+            (Self::Short(value), true) => format!("IFNULL({value},'N'),','"),
+            (Self::Bytes(value), false) => format!("LENGTH({value}),':',{value}"),
+            (Self::Bytes(value), true) => {
+                format!("IFNULL(CONCAT(LENGTH({value}),':',{value}),'N')")
+            }
+            (Self::Long(value), false) => format!("SHA2({value},256),','"),
+            (Self::Long(value), true) => {
+                // A value beyond max_allowed_packet gives NULL too, and must
+                // not look like a NULL column: then the whole row is NULL.
+                let name = &column.name;
+                format!("IF({name} IS NULL,'N',SHA2({value},256)),','")
+            }
+        }
+    }
+}
+
+/// Returns how both sides of a pair are written.
+fn encode(pair: &ColumnPair) -> Result<(Encoding, Encoding), ExpressionError> {
+    let incomparable = || ExpressionError::Incomparable {
+        column: pair.source.name.clone(),
+        from: pair.source.column_type.clone(),
+        to: pair.target.column_type.clone(),
+    };
+    let kinds = Kind::of(&pair.source).zip(Kind::of(&pair.target));
+    let (from, to) = kinds.ok_or_else(incomparable)?;
+    if let Some((source, target)) = short(pair, from, to) {
+        return Ok((Encoding::Short(source), Encoding::Short(target)));
+    }
+    let (source, target) = bytes(pair, from, to).ok_or_else(incomparable)?;
+    Ok(if is_long(&pair.source) || is_long(&pair.target) {
+        (Encoding::Long(source), Encoding::Long(target))
+    } else {
+        (Encoding::Bytes(source), Encoding::Bytes(target))
+    })
+}
+
+/// Returns expressions for numbers and times; `None` where bytes are compared.
+fn short(pair: &ColumnPair, from: Kind, to: Kind) -> Option<(String, String)> {
+    let (source, target) = (&pair.source, &pair.target);
+    let (s, t) = (&source.name, &target.name);
+    Some(match (from, to) {
+        (Kind::Decimal, Kind::Decimal) if scale(source) == scale(target) => {
+            (number(source, from), number(target, to))
+        }
+        (from, to) if from.is_exact() && to.is_exact() => {
+            (trimmed(source, from), trimmed(target, to))
+        }
+        (Kind::Member, to) if to.is_exact() => (trimmed(source, from), trimmed(target, to)),
+        (from, Kind::Member) if from.is_exact() => (trimmed(source, from), trimmed(target, to)),
+        (from, Kind::Float) if from.is_exact() || from == Kind::Double => (
+            format!("(CAST({} AS FLOAT)+0e0)", rounded(source, target)),
+            format!("({t}+0e0)"),
+        ),
+        (from, to) if to.is_approximate() && (from.is_exact() || from.is_approximate()) => (
+            format!("({}+0e0)", rounded(source, target)),
+            format!("({t}+0e0)"),
+        ),
+        (from, Kind::Decimal) if from.is_approximate() => (
+            format!("CAST({s} AS {})", decimal(target)),
+            format!("CAST({t} AS {})", decimal(target)),
+        ),
+        (from, Kind::Integer) if from.is_approximate() => {
+            (format!("({s}+0e0)"), format!("({t}+0e0)"))
+        }
+        (Kind::Date, Kind::Date) => (s.to_string(), t.to_string()),
+        (from, to) if from.is_instant() && to.is_instant() => {
+            temporal(source, target, "DATETIME(6)")
+        }
+        (Kind::Time, Kind::Time) => temporal(source, target, "TIME(6)"),
+        (from, to) if is_characters(from) && to.is_instant() => (
+            format!("CAST({s} AS DATETIME(6))"),
+            format!("CAST({t} AS DATETIME(6))"),
+        ),
+        (from, Kind::Time) if is_characters(from) => (
+            format!("CAST({s} AS TIME(6))"),
+            format!("CAST({t} AS TIME(6))"),
+        ),
+        (from, Kind::Integer | Kind::Decimal) if is_characters(from) => {
+            let value = format!("CAST({s} AS DECIMAL(65,30))");
+            (checked(s, &trim(&value)), trimmed(target, to))
+        }
+        (from, to) if is_characters(from) && to.is_approximate() => {
+            let narrow = if to == Kind::Float { "FLOAT" } else { "DOUBLE" };
+            let value = format!("CAST((CAST({s} AS {narrow})+0e0) AS CHAR)");
+            (checked(s, &value), format!("({t}+0e0)"))
+        }
+        _ => return None,
+    })
+}
+
+/// Returns expressions for bytes; `None` where there is no way to compare.
+fn bytes(pair: &ColumnPair, from: Kind, to: Kind) -> Option<(String, String)> {
+    let (source, target) = (&pair.source, &pair.target);
+    let (s, t) = (&source.name, &target.name);
+    let is_json = from == Kind::Json || to == Kind::Json;
+    // What the source's value is before its character set counts.
+    let text = match (from, to) {
+        (Kind::Json, Kind::Json) => format!("CAST({s} AS CHAR)"),
+        (from, Kind::Json) if from.is_text() => format!("CAST(CAST({s} AS JSON) AS CHAR)"),
+        (_, Kind::Json) => return None,
+        (from, Kind::Char) if from != Kind::Char && is_characters(from) => {
+            format!("TRIM(TRAILING ' ' FROM {s})")
+        }
+        (from, _) if is_characters(from) || from.is_binary() => s.to_string(),
+        (from, to) if from != Kind::Bit && (is_characters(to) || to.is_binary()) => {
+            format!("CAST({s} AS CHAR)")
+        }
+        _ => return None,
+    };
+    let is_same = source.charset == target.charset;
+    let is_raw = from.is_binary() || to.is_binary() || (is_same && !is_json);
+    let pad = match (to, type_numbers(target).first()) {
+        (Kind::FixedBinary, Some(length)) => format!("({length})"),
+        _ => String::new(),
+    };
+    let target_text = if to == Kind::Json {
+        format!("CAST({t} AS CHAR)")
+    } else {
+        t.to_string()
+    };
+    Some(if is_raw {
+        (
+            format!("CAST({text} AS BINARY{pad})"),
+            format!("CAST({target_text} AS BINARY)"),
+        )
+    } else {
+        (
+            format!("CAST(CONVERT({text} USING utf8mb4) AS BINARY)"),
+            format!("CAST(CONVERT({target_text} USING utf8mb4) AS BINARY)"),
+        )
+    })
+}
+
+const fn is_characters(kind: Kind) -> bool {
+    matches!(kind, Kind::Char | Kind::Text | Kind::Member)
+}
+
+/// Returns a number's text as the server prints it, without leading zeros.
+fn number(column: &Column, kind: Kind) -> String {
+    let name = &column.name;
+    let is_plain = matches!(kind, Kind::Integer | Kind::Decimal);
+    if is_plain && !column.column_type.contains("zerofill") {
+        name.to_string()
+    } else {
+        format!("({name}+0)")
+    }
+}
+
+/// Returns an exact number's text without zeros behind the point.
+fn trimmed(column: &Column, kind: Kind) -> String {
+    let value = number(column, kind);
+    if kind == Kind::Decimal && scale(column) > 0 {
+        trim(&value)
+    } else {
+        value
+    }
+}
+
+fn trim(value: &str) -> String {
+    format!("TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {value}))")
+}
+
+/// Returns a source's number, rounded where the target is `FLOAT(m,d)`.
+fn rounded(source: &Column, target: &Column) -> String {
+    let name = &source.name;
+    match type_numbers(target).as_slice() {
+        [_, digits] if source.column_type != target.column_type => {
+            format!("ROUND({name},{digits})")
+        }
+        _ => name.to_string(),
+    }
+}
+
+fn decimal(column: &Column) -> String {
+    match type_numbers(column).as_slice() {
+        [digits, scale] => format!("DECIMAL({digits},{scale})"),
+        [digits] => format!("DECIMAL({digits},0)"),
+        _ => "DECIMAL(10,0)".to_owned(),
+    }
+}
+
+/// Returns both values as they are where their types print alike, else both
+/// with six digits behind the point.
+fn temporal(source: &Column, target: &Column, wide: &str) -> (String, String) {
+    let (s, t) = (&source.name, &target.name);
+    let is_day = source.data_type == "date" || target.data_type == "date";
+    if !is_day && type_numbers(source) == type_numbers(target) {
+        return (s.to_string(), t.to_string());
+    }
+    (
+        format!("CAST({s} AS {wide})"),
+        format!("CAST({t} AS {wide})"),
+    )
+}
+
+/// Returns `value` where the text is a number, else what is no number's text.
+fn checked(name: &Ident, value: &str) -> String {
+    let text = format!("CONVERT({name} USING utf8mb4)");
+    format!("IF({name} IS NULL,NULL,IF({text} REGEXP {NUMBER},{value},'X'))")
+}
+
+/// What the whole text must look like to be taken as a number.
+const NUMBER: &str = "'^ *[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]+)? *$'";
