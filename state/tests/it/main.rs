@@ -3,3 +3,4 @@
 mod file;
 mod fixtures;
 mod memory;
+mod table;
