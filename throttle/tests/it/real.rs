@@ -84,10 +84,7 @@ async fn a_replica_is_found_by_itself() {
     let listed = async {
         let mut conn = pair.source.conn().await.unwrap();
         loop {
-            let rows: Vec<mysql_async::Row> =
-                conn.query("SHOW REPLICAS")
-                    .await
-                    .unwrap();
+            let rows: Vec<mysql_async::Row> = conn.query("SHOW REPLICAS").await.unwrap();
             if !rows.is_empty() {
                 return;
             }
@@ -150,10 +147,10 @@ async fn without_replicas_nothing_is_written_and_work_goes_on() {
     running.open("alone").await;
     running.stop().await;
     let mut conn = source.conn().await.unwrap();
-    let rows: Option<u64> = conn.query_first("SELECT COUNT(*) FROM job._t_oxstate",
-    )
-    .await
-    .unwrap();
+    let rows: Option<u64> = conn
+        .query_first("SELECT COUNT(*) FROM job._t_oxstate")
+        .await
+        .unwrap();
     assert_eq!(rows, Some(0));
 }
 
@@ -182,18 +179,17 @@ async fn busy_threads_and_a_flag_file_hold_work_up() {
         busy.spawn(async move {
             let mut conn = conn;
             // Ended by the server when the connection is killed below.
-            let _killed =
-                conn.query_drop("SELECT SLEEP(60)").await;
+            let _killed = conn.query_drop("SELECT SLEEP(60)").await;
         });
     }
     running
         .held("busy", |reason| matches!(reason, Reason::Load { .. }))
         .await;
     let mut conn = source.conn().await.unwrap();
-    let ids: Vec<u64> = conn.query("SELECT id FROM information_schema.processlist WHERE info = 'SELECT SLEEP(60)'",
-    )
-    .await
-    .unwrap();
+    let ids: Vec<u64> = conn
+        .query("SELECT id FROM information_schema.processlist WHERE info = 'SELECT SLEEP(60)'")
+        .await
+        .unwrap();
     assert_eq!(ids.len(), 6);
     for id in ids {
         source.execute(&[&format!("KILL {id}")]).await.unwrap();
