@@ -65,6 +65,11 @@ impl FilePosition {
     pub const fn offset_bytes(&self) -> u64 {
         self.offset_bytes
     }
+
+    /// Goes to another offset in the same file.
+    pub(crate) const fn set_offset(&mut self, offset_bytes: u64) {
+        self.offset_bytes = offset_bytes;
+    }
 }
 
 impl fmt::Display for FilePosition {

@@ -1,0 +1,383 @@
+//! JSON documents in the server's binary form, to the text that it prints.
+
+use std::io::Write;
+
+use mysql_async::Value;
+
+use super::{DecodeError, Reader, decimal, temporal};
+
+/// The deepest nesting that a server accepts.
+///
+/// Source: MySQL 9.7, `sql-common/json_syntax_check.h`, `JSON_DOCUMENT_MAX_DEPTH`.
+const DEPTH_MAX: u8 = 100;
+
+/// Writes a binary document as the text that `SELECT` would show.
+///
+/// Numbers keep their type: a double is never written like an integer.
+/// Source: MySQL 9.7, `sql-common/json_binary.h` (the format) and
+/// `sql-common/json_dom.cc`, `wrapper_to_string` (the text).
+pub(crate) fn text(document: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    // An empty document stands for `null`, see `json_binary::parse_binary`.
+    if document.is_empty() {
+        return Ok(b"null".to_vec());
+    }
+    let mut writer = Writer {
+        text: Vec::with_capacity(document.len() * 2),
+        // No part of a document grows by more than this when it is printed.
+        length_max: document.len() * 8 + 64,
+    };
+    let mut reader = Reader::new(document);
+    let kind = reader.byte(FIELD)?;
+    writer.value(kind, reader.rest(), 0)?;
+    Ok(writer.text)
+}
+
+const FIELD: &str = "JSON";
+
+const fn invalid(value: u64) -> DecodeError {
+    DecodeError::Invalid {
+        field: FIELD,
+        value,
+    }
+}
+
+/// How wide counts and offsets inside an array or object are.
+#[derive(Clone, Copy)]
+struct Width(u8);
+
+impl Width {
+    const SMALL: Self = Self(2);
+    const LARGE: Self = Self(4);
+}
+
+struct Writer {
+    text: Vec<u8>,
+    length_max: usize,
+}
+
+impl Writer {
+    /// Writes the value that stands at the start of `data`.
+    fn value(&mut self, kind: u8, data: &[u8], depth: u8) -> Result<(), DecodeError> {
+        // Entries of a broken document may share their values: without this
+        // bound its text could grow without end.
+        if depth > DEPTH_MAX || self.text.len() > self.length_max {
+            return Err(invalid(depth.into()));
+        }
+        let mut reader = Reader::new(data);
+        match kind {
+            0x00 => self.object(data, Width::SMALL, depth),
+            0x01 => self.object(data, Width::LARGE, depth),
+            0x02 => self.array(data, Width::SMALL, depth),
+            0x03 => self.array(data, Width::LARGE, depth),
+            0x04 => self.literal(reader.byte(FIELD)?),
+            0x05 => self.display(i16::from_le_bytes(reader.array(FIELD)?)),
+            0x06 => self.display(u16::from_le_bytes(reader.array(FIELD)?)),
+            0x07 => self.display(i32::from_le_bytes(reader.array(FIELD)?)),
+            0x08 => self.display(u32::from_le_bytes(reader.array(FIELD)?)),
+            0x09 => self.display(i64::from_le_bytes(reader.array(FIELD)?)),
+            0x0A => self.display(u64::from_le_bytes(reader.array(FIELD)?)),
+            0x0B => self.double(f64::from_le_bytes(reader.array(FIELD)?)),
+            0x0C => {
+                let length = variable_length(&mut reader)?;
+                self.string(reader.take(length, FIELD)?);
+                Ok(())
+            }
+            0x0F => {
+                let kind = reader.byte(FIELD)?;
+                let length = variable_length(&mut reader)?;
+                self.opaque(kind, reader.take(length, FIELD)?)
+            }
+            other => Err(invalid(other.into())),
+        }
+    }
+
+    fn display(&mut self, number: impl std::fmt::Display) -> Result<(), DecodeError> {
+        write!(self.text, "{number}").map_err(|_| invalid(0))
+    }
+
+    fn literal(&mut self, literal: u8) -> Result<(), DecodeError> {
+        let text: &[u8] = match literal {
+            0 => b"null",
+            1 => b"true",
+            2 => b"false",
+            other => return Err(invalid(other.into())),
+        };
+        self.text.extend_from_slice(text);
+        Ok(())
+    }
+
+    fn array(&mut self, data: &[u8], width: Width, depth: u8) -> Result<(), DecodeError> {
+        let (count, data, mut entries) = container(data, width)?;
+        self.text.push(b'[');
+        for at in 0..count {
+            if at > 0 {
+                self.text.extend_from_slice(b", ");
+            }
+            self.entry(data, &mut entries, width, depth)?;
+        }
+        self.text.push(b']');
+        Ok(())
+    }
+
+    fn object(&mut self, data: &[u8], width: Width, depth: u8) -> Result<(), DecodeError> {
+        let (count, data, mut keys) = container(data, width)?;
+        let mut entries = keys;
+        entries.take(count * u64::from(width.0 + 2), FIELD)?;
+        self.text.push(b'{');
+        for at in 0..count {
+            if at > 0 {
+                self.text.extend_from_slice(b", ");
+            }
+            let offset = keys.little(width.0, FIELD)?;
+            let length = keys.little(2, FIELD)?;
+            self.string(slice(data, offset)?.take(length, FIELD)?);
+            self.text.extend_from_slice(b": ");
+            self.entry(data, &mut entries, width, depth)?;
+        }
+        self.text.push(b'}');
+        Ok(())
+    }
+
+    /// Writes the value of one entry: it stands in the entry itself if it is
+    /// small enough, else at the offset that the entry holds.
+    fn entry(
+        &mut self,
+        data: &[u8],
+        entries: &mut Reader<'_>,
+        width: Width,
+        depth: u8,
+    ) -> Result<(), DecodeError> {
+        let kind = entries.byte(FIELD)?;
+        let inline = entries.take(width.0.into(), FIELD)?;
+        let is_inline = match kind {
+            0x04..=0x06 => true,
+            0x07 | 0x08 => width.0 == Width::LARGE.0,
+            _ => false,
+        };
+        if is_inline {
+            return self.value(kind, inline, depth + 1);
+        }
+        let offset = Reader::new(inline).little(width.0, FIELD)?;
+        self.value(kind, slice(data, offset)?.rest(), depth + 1)
+    }
+
+    /// Writes a quoted string, escaped as `double_quote` of the server does.
+    fn string(&mut self, bytes: &[u8]) {
+        self.text.push(b'"');
+        for byte in bytes {
+            match byte {
+                b'"' | b'\\' => self.text.extend_from_slice(&[b'\\', *byte]),
+                0x08 => self.text.extend_from_slice(b"\\b"),
+                0x09 => self.text.extend_from_slice(b"\\t"),
+                0x0A => self.text.extend_from_slice(b"\\n"),
+                0x0C => self.text.extend_from_slice(b"\\f"),
+                0x0D => self.text.extend_from_slice(b"\\r"),
+                0x00..=0x1F => {
+                    self.text.extend_from_slice(b"\\u00");
+                    for digit in [byte >> 4, byte & 15] {
+                        self.text.push(b"0123456789abcdef"[usize::from(digit)]);
+                    }
+                }
+                _ => self.text.push(*byte),
+            }
+        }
+        self.text.push(b'"');
+    }
+
+    /// Writes the shortest text that reads as the same double, with `.0`
+    /// where it would else read as an integer.
+    ///
+    /// Plain digits are used where the decimal point stands no farther than
+    /// 15 places from the first digit. Source: MySQL 9.7, `strings/dtoa.cc`,
+    /// `MAX_DECPT_FOR_F_FORMAT`.
+    fn double(&mut self, number: f64) -> Result<(), DecodeError> {
+        let text = format!("{number:e}");
+        let exponent = text
+            .split_once('e')
+            .and_then(|(_, e)| e.parse::<i32>().ok());
+        match exponent {
+            Some(-15..=14) => self.display(format_args!("{number:?}")),
+            Some(_) => self.display(text),
+            // Infinity and NaN have no text in JSON, and no server stores them.
+            None => Err(invalid(number.to_bits())),
+        }
+    }
+
+    /// Writes a value of an SQL type.
+    fn opaque(&mut self, kind: u8, data: &[u8]) -> Result<(), DecodeError> {
+        let mut reader = Reader::new(data);
+        match kind {
+            246 => {
+                let [precision, scale] = reader.array(FIELD)?;
+                let text = decimal::read(&mut reader, precision, scale)?;
+                self.text.extend_from_slice(&text);
+                Ok(())
+            }
+            7 | 12 => match temporal::packed_datetime(reader.little(8, FIELD)?) {
+                Value::Date(y, mo, d, h, mi, s, us) => self.display(format_args!(
+                    "\"{y:04}-{mo:02}-{d:02} {h:02}:{mi:02}:{s:02}.{us:06}\""
+                )),
+                _ => Err(invalid(kind.into())),
+            },
+            10 => match temporal::packed_datetime(reader.little(8, FIELD)?) {
+                Value::Date(y, mo, d, ..) => {
+                    self.display(format_args!("\"{y:04}-{mo:02}-{d:02}\""))
+                }
+                _ => Err(invalid(kind.into())),
+            },
+            11 => match temporal::packed_time(i64::from_le_bytes(reader.array(FIELD)?)) {
+                Value::Time(negative, d, h, m, s, us) => {
+                    let sign = if negative { "-" } else { "" };
+                    let hours = d * 24 + u32::from(h);
+                    self.display(format_args!("\"{sign}{hours:02}:{m:02}:{s:02}.{us:06}\""))
+                }
+                _ => Err(invalid(kind.into())),
+            },
+            other => {
+                self.display(format_args!("\"base64:type{other}:"))?;
+                self.base64(data);
+                self.text.push(b'"');
+                Ok(())
+            }
+        }
+    }
+
+    fn base64(&mut self, data: &[u8]) {
+        const ALPHABET: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        for group in data.chunks(3) {
+            let bits = group
+                .iter()
+                .fold(0_u32, |high, byte| high << 8 | u32::from(*byte));
+            let bits = bits << (8 * (3 - group.len()));
+            for place in 0..4 {
+                let digit = bits >> (18 - 6 * place) & 63;
+                let letter = ALPHABET.get(usize::try_from(digit).unwrap_or_default());
+                let letter = letter.filter(|_| place <= group.len());
+                self.text.push(letter.copied().unwrap_or(b'='));
+            }
+        }
+    }
+}
+
+/// Opens an array or object: its count, its bytes, and a reader of its entries.
+fn container(data: &[u8], width: Width) -> Result<(u64, &[u8], Reader<'_>), DecodeError> {
+    let mut reader = Reader::new(data);
+    let count = reader.little(width.0, FIELD)?;
+    let size = reader.little(width.0, FIELD)?;
+    let data = Reader::new(data).take(size, FIELD)?;
+    let mut entries = Reader::new(data);
+    entries.take((2 * width.0).into(), FIELD)?;
+    Ok((count, data, entries))
+}
+
+/// A reader of what stands behind the first `offset` bytes.
+fn slice(data: &[u8], offset: u64) -> Result<Reader<'_>, DecodeError> {
+    let mut reader = Reader::new(data);
+    reader.take(offset, FIELD)?;
+    Ok(reader)
+}
+
+/// Reads a length of up to five bytes, seven bits each, the lowest first.
+fn variable_length(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
+    let mut length = 0;
+    for place in 0..5 {
+        let byte = reader.byte(FIELD)?;
+        length |= u64::from(byte & 0x7F) << (7 * place);
+        if byte & 0x80 == 0 {
+            return Ok(length);
+        }
+    }
+    Err(invalid(length))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(document: &[u8], expected: &str) {
+        assert_eq!(
+            String::from_utf8(text(document).unwrap()).unwrap(),
+            expected
+        );
+    }
+
+    fn double(number: f64) -> Vec<u8> {
+        [vec![0x0B], number.to_le_bytes().to_vec()].concat()
+    }
+
+    #[test]
+    fn a_double_is_never_written_like_an_integer() {
+        check(&double(1.0), "1.0");
+        check(&double(-0.0), "-0.0");
+        check(&double(1e300), "1e300");
+        check(&double(0.1), "0.1");
+        check(&[0x05, 1, 0], "1");
+    }
+
+    #[test]
+    fn a_small_object_keeps_the_order_of_its_keys() {
+        // {"b": 1, "aa": null}: keys are ordered by length, then bytes.
+        let document = [
+            &[0x00, 2, 0, 21, 0][..],
+            &[18, 0, 1, 0, 19, 0, 2, 0],
+            &[0x05, 1, 0, 0x04, 0, 0],
+            b"baa",
+        ]
+        .concat();
+        check(&document, "{\"b\": 1, \"aa\": null}");
+    }
+
+    #[test]
+    fn control_characters_are_escaped() {
+        check(
+            &[0x0C, 5, b'"', b'\\', 0x1F, b'\n', b'x'],
+            r#""\"\\\u001f\nx""#,
+        );
+    }
+
+    #[test]
+    fn a_value_of_an_unknown_type_is_written_in_base64() {
+        check(
+            &[0x0F, 252, 4, b'a', b'b', b'c', b'd'],
+            "\"base64:type252:YWJjZA==\"",
+        );
+    }
+
+    #[test]
+    fn an_empty_document_is_null() {
+        check(&[], "null");
+    }
+
+    #[test]
+    fn entries_that_share_a_value_again_and_again_end_in_an_error() {
+        // Twenty arrays of eight entries, each of which is the next array.
+        let mut document = vec![0x03];
+        let levels = 20;
+        for level in 0..levels {
+            let size = (levels - level) * 48_u32;
+            document.extend(8_u32.to_le_bytes());
+            document.extend(size.to_le_bytes());
+            for _ in 0..8 {
+                let kind = if level + 1 == levels { 4 } else { 3 };
+                let at: u32 = if level + 1 == levels { 0 } else { 48 };
+                document.push(kind);
+                document.extend(at.to_le_bytes());
+            }
+        }
+        assert!(text(&document).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_fail_without_panicking(
+            kind in 0..16_u8,
+            bytes in prop::collection::vec(prop_oneof![0..24_u8, any::<u8>()], 0..200),
+        ) {
+            let _ = text(&[vec![kind], bytes].concat());
+        }
+    }
+}
