@@ -6,12 +6,19 @@
 //! `Display` is already quoted, and values travel as parameters.
 //!
 //! This crate does not copy, stream or compare anything.
+//!
+//! It reads tables ([`Table::read`]), opens sessions ([`connect`]), admits
+//! statements ([`Alter`]) and asks the server what they do ([`probe`]).
 
 mod backoff;
+mod create;
 mod key;
+mod mapping;
 mod members;
 mod name;
+mod neighbours;
 mod predicate;
+mod probe;
 mod range;
 mod read;
 mod remedy;
@@ -26,9 +33,13 @@ mod table;
 mod url;
 
 pub use backoff::Backoff;
+pub use create::{ShadowError, create_shadow, set_auto_increment};
 pub use key::{Key, KeyPart};
+pub use mapping::{ColumnPair, Mapping};
 pub use name::{Ident, NameError, TableName};
+pub use neighbours::{ForeignKey, Trigger};
 pub use predicate::Predicate;
+pub use probe::{Altered, ProbeError, probe};
 pub use range::KeyRange;
 pub use read::ReadError;
 pub use remedy::Remedy;
@@ -46,3 +57,7 @@ pub use url::{ServerUrl, ServerUrlError, SslMode, Tls};
 ///
 /// The library's own type: it is what parameters are made of.
 pub use mysql_async::Value;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
