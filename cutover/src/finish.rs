@@ -11,7 +11,8 @@ use oxferry_verifier::Verified;
 ///
 /// - For each attempt `quiesce` is called first, then perhaps `finish`. When
 ///   the attempt fails, `release` is called once, also after a failed
-///   `quiesce`; when it succeeds, or its outcome is not known, nothing is.
+///   `quiesce`; when it succeeds, or its outcome is not known, or its session
+///   couldn't be seen to end, nothing is.
 /// - `finish` may be dropped before it ends, when it takes too long. Its
 ///   session is ended, and gone, before `release` is called, so none of its
 ///   statements works on when the workers do.

@@ -129,8 +129,9 @@ async fn attempt<F: Finish>(
         Err(error) => Err(error),
     };
     match &result {
-        // The workers must not write to tables that may have changed places.
-        Ok(_) | Err(CutoverError::Ambiguous { .. }) => {}
+        // The workers must not write to tables that may have changed places,
+        // nor beside a session that may still apply.
+        Ok(_) | Err(CutoverError::Ambiguous { .. } | CutoverError::SessionStuck { .. }) => {}
         Err(_) => finish.release().await,
     }
     result
