@@ -4,5 +4,14 @@
 //! dev-dependency only. [`server::Server`] is a real `mysqld` on a free port
 //! that is gone when the test is.
 
+pub mod compare;
 pub mod provision;
 pub mod server;
+pub mod tables;
+pub mod tool;
+pub mod wait;
+pub mod writer;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
