@@ -133,7 +133,7 @@ mod tests {
         fn a_fingerprint_is_its_own_fingerprint(statement: String) {
             let once = fingerprint(&statement);
             // An unfinished comment or quote may end in what trimming removes.
-            prop_assert_eq!(fingerprint(&format!("{once} ")), once.clone());
+            prop_assert_eq!(fingerprint(&format!("{once} ")), once);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What the stores promise, from outside.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod file;
 mod fixtures;
 mod memory;
