@@ -17,9 +17,9 @@ fn every_throttle_keeps_the_contract() {
         load.handle_sample(now, 9 * u64::from(high));
         flag.handle_sample(Some(high));
         if high {
-            hand.pause()
+            hand.pause();
         } else {
-            hand.resume()
+            hand.resume();
         }
         conformance::all(&lag, now);
         conformance::all(&load, now);
