@@ -1,6 +1,6 @@
 //! What a verification needs of the job around it.
 
-use std::future::Future;
+use std::{future::Future, sync::Arc};
 
 use oxferry_binlog::FilePosition;
 use oxferry_schema::KeyRange;
@@ -50,6 +50,28 @@ pub trait Feed: Send + Sync {
     /// Returns when the servers can bear another comparison: at once, or after
     /// as long as the throttle says.
     fn pause_point(&self) -> impl Future<Output = ()> + Send;
+}
+
+impl<F: Feed> Feed for Arc<F> {
+    async fn settle(&self) -> Result<(), FeedError> {
+        F::settle(self).await
+    }
+
+    async fn source_position(&self) -> Result<FilePosition, FeedError> {
+        F::source_position(self).await
+    }
+
+    async fn reach(&self, position: &FilePosition) -> Result<(), FeedError> {
+        F::reach(self, position).await
+    }
+
+    async fn repair(&self, repair: &Repair) -> Result<(), FeedError> {
+        F::repair(self, repair).await
+    }
+
+    async fn pause_point(&self) {
+        F::pause_point(self).await;
+    }
 }
 
 /// The ranges that a full pass compares.

@@ -97,6 +97,13 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
         }
     }
 
+    /// Returns the sides, source and target of each table: for
+    /// [`Verify::finish`], through the connection that holds the lock.
+    #[must_use]
+    pub fn sides(&self) -> &[(S, T)] {
+        &self.sides
+    }
+
     /// Returns the counters for a status line.
     #[must_use]
     pub fn progress(&self) -> Arc<Progress> {

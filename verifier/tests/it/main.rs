@@ -1,0 +1,6 @@
+//! Comparisons on real servers.
+
+mod corruption;
+mod place;
+mod types;
+mod writes;
