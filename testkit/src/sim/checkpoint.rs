@@ -20,14 +20,22 @@ pub(super) struct Checkpoint {
 }
 
 /// Keeps every checkpoint that was ever written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Store {
     written: Vec<Checkpoint>,
     /// Whether stale checkpoints are taken, a rule broken on purpose.
-    pub(super) takes_stale: bool,
+    takes_stale: bool,
 }
 
 impl Store {
+    /// Begins with the checkpoint of a job that has done nothing yet.
+    pub(super) fn new(first: Checkpoint, takes_stale: bool) -> Self {
+        Self {
+            written: vec![first],
+            takes_stale,
+        }
+    }
+
     /// Writes a checkpoint unless a later one is there already.
     pub(super) fn advance(&mut self, next: Checkpoint) {
         let held = self.written.last();
@@ -36,13 +44,17 @@ impl Store {
         }
     }
 
-    /// Returns the checkpoint to resume from, and how many came after it.
+    /// Checks that the last checkpoint written is the newest.
     ///
     /// # Errors
     ///
     /// I6, when the last one written is older than one before it.
-    pub(super) fn load(&self) -> Result<Option<&Checkpoint>, Failure> {
-        let newest = self.written.iter().map(|checkpoint| checkpoint.number).max();
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        let newest = self
+            .written
+            .iter()
+            .map(|checkpoint| checkpoint.number)
+            .max();
         let last = self.written.last();
         if last.map(|last| last.number) != newest {
             return Err(Failure::new(
@@ -50,13 +62,16 @@ impl Store {
                 format!("checkpoint {last:?} replaced number {newest:?}"),
             ));
         }
-        Ok(last)
+        Ok(())
     }
 
-    /// Returns any checkpoint that was ever written, and forgets later ones.
-    pub(super) fn load_old(&mut self, pick: usize) -> Option<&Checkpoint> {
-        let index = pick.checked_rem(self.written.len())?;
-        self.written.truncate(index + 1);
+    /// Returns the last checkpoint that was written, or an earlier one that
+    /// `pick` chooses; those after it are forgotten.
+    pub(super) fn load_at(&mut self, pick: Option<usize>) -> Option<&Checkpoint> {
+        let index = pick.and_then(|pick| pick.checked_rem(self.written.len()));
+        if let Some(index) = index {
+            self.written.truncate(index + 1);
+        }
         self.written.last()
     }
 }

@@ -35,7 +35,7 @@ impl Chunker {
         let (lower, upper) = self.gaps.pop()?;
         let first = lower.map_or(1, |lower| lower + 1);
         let end = upper.unwrap_or(self.keys);
-        let cut = first + rng.i64(..self.keys.max(2)) / 2;
+        let cut = first + rng.i64(0..self.keys.max(2)) / 2;
         if cut >= end {
             return Some(range(lower, upper));
         }

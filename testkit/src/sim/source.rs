@@ -135,7 +135,7 @@ impl Source {
     }
 
     fn write_row(&mut self, rng: &mut Rng, table: usize, events: &mut Vec<Event>) {
-        let key = rng.i64(..self.keys);
+        let key = rng.i64(0..self.keys);
         match (self.now[table].get(&key).copied(), rng.u8(..20)) {
             (Some(_), 0..4) => self.commit(events, &[(table, key, None)]),
             (Some(row), 4..7) => self.move_row(rng, (table, key, row), events),
@@ -164,7 +164,7 @@ impl Source {
         let others: Vec<_> = self.now[table].iter().map(|(k, r)| (*k, *r)).collect();
         let other = rng.choice(others).filter(|(other, _)| *other != key);
         if let Some((other_key, other)) = other {
-            let spare = self.row(2 * self.keys + 5);
+            let spare = self.row(self.keys + 5);
             self.commit(events, &[(table, key, Some(spare))]);
             let taken = self.row(row.unique);
             self.commit(events, &[(table, other_key, Some(taken))]);
@@ -176,7 +176,7 @@ impl Source {
     /// Returns a unique value that no other row of the table has.
     fn free_unique(&self, rng: &mut Rng, table: usize, key: i64) -> i64 {
         loop {
-            let unique = rng.i64(..2 * self.keys);
+            let unique = rng.i64(0..self.keys + 2);
             let mut rows = self.now[table].iter();
             if rows.all(|(k, row)| *k == key || row.unique != unique) {
                 return unique;
@@ -193,7 +193,9 @@ impl Source {
     }
 
     fn commit(&mut self, events: &mut Vec<Event>, changes: &[(usize, i64, Option<SimRow>)]) {
-        let changes = changes.iter().map(|&(table, key, image)| RowChange { table, key, image });
+        let changes = changes
+            .iter()
+            .map(|&(table, key, image)| RowChange { table, key, image });
         let event: Event = changes.collect();
         for change in &event {
             change.apply(&mut self.now);

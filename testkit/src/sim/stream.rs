@@ -49,8 +49,12 @@ impl Stream {
     }
 
     /// Goes back to the beginning of the transaction that is being read.
-    pub(super) fn reconnect(&mut self, first_event: usize) {
-        self.event = first_event;
+    pub(super) fn reconnect(&mut self) {
+        if let Some(start) = self.starts.last()
+            && self.is_inside
+        {
+            self.event = start.event;
+        }
     }
 
     /// Returns whether nothing of the next transaction has been read.
@@ -61,7 +65,10 @@ impl Stream {
     /// Returns where a transaction began, the next one included.
     pub(super) fn start_of(&self, seq: TxnSeq) -> Place {
         let index = usize::try_from(seq.0.saturating_sub(1)).unwrap_or(usize::MAX);
-        self.starts.get(index).copied().unwrap_or_else(|| self.here())
+        self.starts
+            .get(index)
+            .copied()
+            .unwrap_or_else(|| self.here())
     }
 
     /// Returns where the stream is.

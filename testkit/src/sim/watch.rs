@@ -83,7 +83,10 @@ impl Watch {
         let key = key(change.key);
         let is_open = |chunk: &Seen| chunk.table == change.table && chunk.range.contains(&key);
         let is_read = closed.iter().any(|range| range.contains(&key))
-            || self.chunks.values().any(|chunk| !chunk.is_written && is_open(chunk));
+            || self
+                .chunks
+                .values()
+                .any(|chunk| !chunk.is_written && is_open(chunk));
         if mode == Mode::Ordered || is_read {
             return Err(Failure::new(
                 Invariant::I2,
@@ -99,7 +102,10 @@ impl Watch {
     ///
     /// I1, when it doesn't.
     pub(super) fn check_snapshot(&self, id: ChunkId, visible: usize) -> Result<(), Failure> {
-        let must_see = self.chunks.get(&id).map_or(usize::MAX, |chunk| chunk.must_see);
+        let must_see = self
+            .chunks
+            .get(&id)
+            .map_or(usize::MAX, |chunk| chunk.must_see);
         if visible < must_see {
             return Err(Failure::new(
                 Invariant::I1,
@@ -140,9 +146,9 @@ impl Watch {
             };
             let covered: Vec<_> = records.drain(..=index).collect();
             let waits = covered.last().map_or(&[][..], |record| &record.waits);
-            let unwritten = waits.iter().find(|id| {
-                self.chunks.get(id).is_some_and(|chunk| !chunk.is_written)
-            });
+            let unwritten = waits
+                .iter()
+                .find(|id| self.chunks.get(id).is_some_and(|chunk| !chunk.is_written));
             if let Some(chunk) = unwritten {
                 return Err(Failure::new(
                     Invariant::I3,

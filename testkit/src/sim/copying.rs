@@ -1,0 +1,133 @@
+//! The steps of copying: looking up ranges, barriers, reading and writing.
+
+use oxferry_copier::engine::{BarrierId, ChunkId, Mode};
+use oxferry_schema::KeyRange;
+
+use super::{
+    Failure, Fault, Invariant,
+    row::{RowChange, key},
+    world::{Barrier, Copying, World},
+};
+
+impl World {
+    /// Looks up the next range that the engine wants.
+    pub(super) fn look_up(&mut self) {
+        let Some(table) = self.job.engine.wanted_range() else {
+            return;
+        };
+        match self.job.chunkers[table.0].next(&mut self.rng) {
+            Some(range) => self.job.engine.handle_range(table, range),
+            None => self.job.engine.handle_ranges_exhausted(table),
+        }
+    }
+
+    /// Begins to wait until what was dispatched is visible.
+    pub(super) fn start_barrier(&mut self, id: BarrierId) {
+        self.stats.barriers += 1;
+        if self.faults.has(Fault::BarrierSkipped) {
+            self.job.engine.handle_barrier_passed(id);
+            return;
+        }
+        let until = if self.params.gtid {
+            self.job.stream.txn
+        } else {
+            self.source.write_elsewhere();
+            self.source.log.len()
+        };
+        self.job.barrier = Some(Barrier { id, until });
+    }
+
+    /// Passes the barrier if everything that it waits for is visible.
+    pub(super) fn pass_barrier(&mut self) {
+        let visible = self.source.visible;
+        let passed = self.job.barrier.take_if(|barrier| barrier.until <= visible);
+        if let Some(barrier) = passed {
+            self.job.engine.handle_barrier_passed(barrier.id);
+        }
+    }
+
+    /// Begins to copy a chunk.
+    pub(super) fn start_copy(&mut self, id: ChunkId, table: usize, range: KeyRange, again: bool) {
+        self.stats.chunks += 1;
+        if self.faults.has(Fault::ChunkClosedEarly) {
+            self.job.engine.handle_chunk_copied(id, 0);
+        }
+        self.job.copies.push(Copying {
+            id,
+            table,
+            range,
+            empties: again && !self.faults.has(Fault::NotEmptied),
+            rows: None,
+            rows_read: 0,
+        });
+    }
+
+    /// Goes on with one of the chunks that are being copied.
+    pub(super) fn copy(&mut self) -> Result<(), Failure> {
+        if self.job.copies.is_empty() {
+            return Ok(());
+        }
+        let index = self.rng.usize(..self.job.copies.len());
+        let mut copying = self.job.copies.swap_remove(index);
+        if copying.empties && (copying.rows.is_some() || self.rng.bool()) {
+            self.target.empty(copying.table, &copying.range);
+            let Copying { table, range, .. } = &copying;
+            self.damaged
+                .retain(|(t, k)| t != table || !range.contains(&key(*k)));
+            copying.empties = false;
+        } else if copying.rows.is_none() {
+            self.read_chunk(&mut copying)?;
+        } else if self.write_rows(&mut copying)? {
+            self.job.watch.note_written(copying.id);
+            if !self.faults.has(Fault::ChunkClosedEarly) {
+                self.job
+                    .engine
+                    .handle_chunk_copied(copying.id, copying.rows_read as u64);
+            }
+            return Ok(());
+        }
+        self.job.copies.push(copying);
+        Ok(())
+    }
+
+    /// Reads a chunk's rows in one snapshot.
+    fn read_chunk(&mut self, copying: &mut Copying) -> Result<(), Failure> {
+        let checked = self
+            .job
+            .watch
+            .check_snapshot(copying.id, self.source.visible);
+        self.rule(checked)?;
+        let rows = self.source.seen[copying.table].iter();
+        let inside = rows.filter(|(k, _)| copying.range.contains(&key(**k)));
+        let rows: Vec<_> = inside.map(|(k, row)| (*k, *row)).collect();
+        copying.rows_read = rows.len();
+        copying.rows = Some(rows);
+        self.job.last_read = self.job.last_read.max(self.source.log.len());
+        Ok(())
+    }
+
+    /// Writes one of a chunk's rows, or all; returns whether none is left.
+    fn write_rows(&mut self, copying: &mut Copying) -> Result<bool, Failure> {
+        let rows = copying.rows.get_or_insert_default();
+        while !rows.is_empty() {
+            let (key, row) = rows.swap_remove(self.rng.usize(..rows.len()));
+            let table = copying.table;
+            if self.job.modes[table] == Mode::Ordered {
+                self.target.replace(RowChange {
+                    table,
+                    key,
+                    image: Some(row),
+                });
+            } else if !self.target.insert(table, key, row) && !self.faults.outcome_only {
+                return Err(Failure::new(
+                    Invariant::PlainInsert,
+                    format!("row {key} of table {table} was there already"),
+                ));
+            }
+            if !self.params.whole_writes {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
