@@ -7,6 +7,7 @@
 pub mod compare;
 pub mod provision;
 pub mod server;
+pub mod sim;
 pub mod tables;
 pub mod tool;
 pub mod wait;
