@@ -31,14 +31,23 @@ impl ResumeTracker {
     /// Begins at the position that the stream starts from.
     #[must_use]
     pub fn new(start: Position) -> Self {
-        Self { dispatched: start.clone(), safe: start, pending: VecDeque::new() }
+        Self {
+            dispatched: start.clone(),
+            safe: start,
+            pending: VecDeque::new(),
+        }
     }
 
     /// Notes the end of transaction `seq`, each one higher than the last.
     pub fn record(&mut self, seq: u64, end: FilePosition, gtid: Option<Gtid>, has_changes: bool) {
         extend(&mut self.dispatched, &end, gtid.as_ref());
         if has_changes {
-            self.pending.push_back(Mark { through: seq, end, first: gtid, others: None });
+            self.pending.push_back(Mark {
+                through: seq,
+                end,
+                first: gtid,
+                others: None,
+            });
             return;
         }
         match self.pending.back_mut() {
@@ -58,8 +67,13 @@ impl ResumeTracker {
 
     /// Notes that every transaction before `first_unapplied` is applied.
     pub fn advance(&mut self, first_unapplied: u64) {
-        while let Some(mark) = self.pending.pop_front_if(|mark| mark.through < first_unapplied) {
-            let Mark { end, first, others, .. } = mark;
+        while let Some(mark) = self
+            .pending
+            .pop_front_if(|mark| mark.through < first_unapplied)
+        {
+            let Mark {
+                end, first, others, ..
+            } = mark;
             extend(&mut self.safe, &end, first.as_ref());
             if let (Some(gtids), Some(others)) = (&mut self.safe.gtids, others) {
                 gtids.union(&others);
@@ -100,6 +114,8 @@ fn extend(position: &mut Position, end: &FilePosition, gtid: Option<&Gtid>) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const UUID: &str = "3e11fa47-71ca-11e1-9e33-c80aa9429562";
@@ -110,7 +126,10 @@ mod tests {
 
     fn tracker() -> ResumeTracker {
         let gtids = Some(format!("{UUID}:1-10").parse().unwrap());
-        ResumeTracker::new(Position { file: place(4), gtids })
+        ResumeTracker::new(Position {
+            file: place(4),
+            gtids,
+        })
     }
 
     fn record(tracker: &mut ResumeTracker, seq: u64, has_changes: bool) {
@@ -162,5 +181,24 @@ mod tests {
         assert_eq!(tracker.dispatched().file, place(150));
         tracker.advance(2);
         check(tracker.position(), 150, 11);
+    }
+
+    proptest! {
+        #[test]
+        fn the_position_holds_all_before_and_nothing_unapplied(
+            changes in prop::collection::vec(any::<bool>(), 1..40),
+            unapplied in 1..42_u64,
+        ) {
+            let mut tracker = tracker();
+            for (seq, has_changes) in (1..).zip(&changes) {
+                record(&mut tracker, seq, *has_changes);
+            }
+            let mut seqs = (1..).zip(&changes);
+            let first = seqs.find(|(seq, has_changes)| **has_changes && *seq >= unapplied);
+            let first = first.map_or(changes.len() as u64 + 1, |(seq, _)| seq);
+            tracker.advance(first);
+            let last = first - 1;
+            check(tracker.position(), if last == 0 { 4 } else { 100 * last }, 10 + last);
+        }
     }
 }
