@@ -10,6 +10,7 @@ use crate::{
     connections::{Named, Session, Unit},
     engine::Mode,
     error::Task,
+    param,
     pieces::{PieceLimits, pieces},
     statement::Statements,
 };
@@ -261,7 +262,7 @@ impl ApplyUnit<'_> {
             for row in rows {
                 for (ordinal, _, _) in self.sink.plan.pairs() {
                     let value = row.values().get(ordinal).ok_or_else(short_row)?;
-                    params.push(value.clone());
+                    params.push(param::parameter(value));
                 }
             }
             conn.exec_drop(self.sink.statements.replace(rows.len()), params)

@@ -1,0 +1,9 @@
+//! The copier against real servers.
+
+mod applying;
+mod bed;
+mod chunks;
+mod copying;
+mod faults;
+mod indexes;
+mod values;
