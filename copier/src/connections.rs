@@ -157,8 +157,7 @@ impl Connections {
     /// Dropping the future leaves the server to end the statement by itself;
     /// the next use of its place waits for that.
     pub(crate) async fn run<U: Unit>(&self, unit: &U) -> Result<U::Output, CopyError> {
-        let started = Instant::now().into_std();
-        let mut backoff = Backoff::new(started, self.limits.retry, fastrand::u64(..));
+        let mut backoff = None;
         let mut unsure = false;
         let mut attempts = 0;
         let mut lease = self.lease().await;
@@ -168,7 +167,12 @@ impl Connections {
                 Ok(output) => return Ok(output),
                 Err(failure) => failure,
             };
-            let wait = backoff.next(Instant::now().into_std());
+            // The budget begins with the first failure: the work itself may
+            // take longer than that.
+            let now = Instant::now().into_std();
+            let wait = backoff
+                .get_or_insert_with(|| Backoff::new(now, self.limits.retry, fastrand::u64(..)))
+                .next(now);
             let (true, Some(wait)) = (failure.may_pass(), wait) else {
                 return Err(self.error(failure, unit, attempts));
             };

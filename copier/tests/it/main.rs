@@ -1,5 +1,12 @@
 //! The copier against real servers.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "what tests share may fail them"
+)]
+
 mod applying;
 mod bed;
 mod chunks;
