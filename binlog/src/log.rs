@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use event_type::EventType;
 use mysql_common::binlog::{
     consts::BinlogChecksumAlg,
-    events::{Event, GtidEvent},
+    events::{Event, ExecuteLoadQueryEvent, GtidEvent},
 };
 use payload::Payload;
 
@@ -41,6 +41,9 @@ pub(crate) struct Log {
     group: Option<Group>,
     replayed: Option<Replayed>,
     payload: Option<Payload>,
+    /// Whether the server, asked by GTIDs, hasn't come to the first event that
+    /// counts: its position may be before those handed out.
+    searching: bool,
     /// Whether the connection has said how its events are checksummed.
     described: bool,
     prepared: Prepared,
@@ -53,6 +56,7 @@ impl Log {
             watched,
             tables: HashMap::new(),
             place: Place::new(from.file.clone()),
+            searching: from.gtids.is_some(),
             boundary: from,
             reported: None,
             group: None,
@@ -94,6 +98,7 @@ impl Log {
         self.tables.clear();
         self.payload = None;
         self.described = false;
+        self.searching = self.boundary.gtids.is_some();
     }
 
     /// Takes the next event.
@@ -121,7 +126,7 @@ impl Log {
             EventType::PartialUpdateRows => self.partial_rows(body),
             EventType::TransactionPayload => self.open_payload(event),
             EventType::XaPrepare => self.xa_prepare(body),
-            EventType::ExecuteLoadQuery => self.load_query(body),
+            EventType::ExecuteLoadQuery => self.load_query(event),
             EventType::Rotate => self.rotate(body),
             EventType::Heartbeat => Ok(self.heartbeat(header.log_pos())),
             EventType::FormatDescription => {
@@ -193,7 +198,8 @@ impl Log {
     /// Hands out the position reached, if no transaction is open and it is new.
     fn progress(&mut self) -> Option<StreamEvent> {
         let end = self.place.as_position();
-        if self.group.is_some() || self.reported.as_ref().is_some_and(|last| last >= end) {
+        let between = self.group.is_none() && !self.searching;
+        if !between || self.reported.as_ref().is_some_and(|last| last >= end) {
             return None;
         }
         let end = self.report();
@@ -217,6 +223,7 @@ impl Log {
             return Err(self.damaged("a transaction begins inside another one"));
         }
         self.tables.clear();
+        self.searching = false;
         let group = Group::begin(name, self.replayed.take());
         self.group = Some(group.map_err(|expected| StreamError::LogChanged {
             at: self.at(),
@@ -292,11 +299,7 @@ impl Log {
             }
             Meaning::Ddl(table) => return self.ddl(table, query.sql).map(Some),
             Meaning::RowChange(table) => {
-                return Err(StreamError::StatementFormat {
-                    table: self.watched.plain(table),
-                    at: self.at(),
-                    statement: shortened(query.sql),
-                });
+                return Err(self.without_rows(table, query.sql));
             }
             Meaning::RollbackTo | Meaning::Other if group.open => {}
             Meaning::RollbackTo | Meaning::Other => return self.commit().map(Some),
@@ -362,14 +365,20 @@ impl Log {
         self.commit().map(Some)
     }
 
-    fn load_query(&self, body: &[u8]) -> Result<Option<StreamEvent>, StreamError> {
-        match self.watched.find_in_text(body) {
-            Some(table) => Err(StreamError::StatementFormat {
-                table: self.watched.plain(table),
-                at: self.at(),
-                statement: "LOAD DATA".to_owned(),
-            }),
-            None => Ok(None),
+    fn load_query(&self, event: &Event) -> Result<Option<StreamEvent>, StreamError> {
+        let load = event.read_event::<ExecuteLoadQueryEvent<'_>>();
+        let load = load.map_err(|error| self.damaged(error.to_string()))?;
+        match Meaning::of(load.query_raw(), load.schema_raw(), &self.watched) {
+            Meaning::RowChange(table) => Err(self.without_rows(table, load.query_raw())),
+            _ => Ok(None),
+        }
+    }
+
+    fn without_rows(&self, table: usize, sql: &[u8]) -> StreamError {
+        StreamError::StatementFormat {
+            table: self.watched.plain(table),
+            at: self.at(),
+            statement: shortened(sql),
         }
     }
 
@@ -465,6 +474,7 @@ impl Log {
         if low != 0 && self.group.is_none() {
             self.place.advance(low);
         }
+        self.searching = false;
         self.progress()
     }
 }

@@ -83,7 +83,7 @@ impl Meaning {
                 };
                 let found = match targets {
                     Some(targets) => targets.find(schema, watched),
-                    None => watched.find_in_text(sql),
+                    None => tokens.mention(sql, watched),
                 };
                 found.map_or(Self::Other, Self::Ddl)
             }
@@ -274,6 +274,18 @@ struct Rest<'a>(&'a [Token]);
 impl Tokens {
     fn rest(&self) -> Rest<'_> {
         Rest(self.as_slice())
+    }
+
+    /// The first watched table that is named anywhere, in whichever database.
+    ///
+    /// Text that isn't UTF-8 is in a character set that isn't known here: its
+    /// bytes are searched instead.
+    fn mention(&self, sql: &[u8], watched: &Watched) -> Option<usize> {
+        if std::str::from_utf8(sql).is_err() {
+            return watched.find_in_text(sql);
+        }
+        let mut names = self.as_slice().iter().filter_map(Token::identifier);
+        names.find_map(|name| watched.find_name(&name))
     }
 
     /// A table's creation together with its rows ends so in the log.

@@ -51,6 +51,12 @@ impl Watched {
         tables.position(|watched| self.same(watched.name.schema.as_str(), schema))
     }
 
+    /// Returns the first table of this name, in whichever database.
+    pub(crate) fn find_name(&self, table: &[u8]) -> Option<usize> {
+        let mut tables = self.tables.iter();
+        tables.position(|watched| self.same(watched.name.table.as_str(), table))
+    }
+
     /// Returns the first table whose name occurs anywhere in `text`, letter
     /// case ignored.
     ///

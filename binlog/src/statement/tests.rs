@@ -105,6 +105,8 @@ fn an_xa_identifier_is_the_same_in_every_statement() {
 fn row_changes_by_statement_are_seen() {
     check("INSERT INTO orders VALUES (1)", Meaning::RowChange(0));
     check("DELETE FROM other", Meaning::Other);
+    check("INSERT INTO other VALUES ('orders')", Meaning::Other);
+    check("UPDATE other SET reorders = 1", Meaning::Other);
 }
 
 #[test]

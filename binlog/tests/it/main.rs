@@ -1,0 +1,10 @@
+//! The stream against real servers.
+
+#[cfg(test)]
+mod follow;
+#[cfg(test)]
+mod refusal;
+#[cfg(test)]
+mod stream;
+#[cfg(test)]
+mod zoo;
