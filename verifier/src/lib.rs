@@ -1,4 +1,19 @@
-//! Shows that source and target hold the same rows, or which ones differ
+//! Shows that source and target hold the same rows, or which ones differ.
+//!
+//! [`Touched`] is fed with every change, [`Pass`] decides what to compare and
+//! what it proves; both do no IO. [`TableSide`] has a server compute the
+//! fingerprints that [`RowExpressions`] describe, [`Verify`] drives it all and
+//! ends with [`Verified`], which a cutover takes by value.
+//!
+//! It copies nothing, reads no binary log and takes no lock.
+//!
+//! # Invariants
+//!
+//! - A difference is reported only for a key that was at rest on both sides.
+//! - A key that changed is compared again, or its whole range is.
+//! - Evidence comes from a full pass without one difference, and from the
+//!   comparison of all that changed since, when nobody could write.
+
 
 mod column;
 mod compared;
