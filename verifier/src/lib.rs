@@ -14,7 +14,6 @@
 //! - Evidence comes from a full pass without one difference, and from the
 //!   comparison of all that changed since, when nobody could write.
 
-
 mod column;
 mod compared;
 #[cfg(any(test, feature = "conformance"))]
