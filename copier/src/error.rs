@@ -96,6 +96,12 @@ pub enum CopyError {
         /// What the server or the connection said.
         source: DriverError,
     },
+    /// The row that serves as a barrier could not be committed.
+    #[error("wait for the source to show what its binary log holds already")]
+    Marker {
+        /// What the checkpoint's table said.
+        source: oxferry_state::TableStoreError,
+    },
     /// The binary log's stream ended in an error.
     #[error("read the source's binary log")]
     Stream {
@@ -139,6 +145,7 @@ impl CopyError {
             }
             Self::NotRestored { .. } | Self::NoKey { .. } => Remedy::Bug,
             Self::ForeignDdl { .. } => Remedy::Usage,
+            Self::Marker { source } => source.remedy(),
             Self::Stream { source } => source.remedy(),
         }
     }
@@ -163,6 +170,7 @@ impl CopyError {
             | Self::NoKey { .. }
             | Self::ForeignDdl { .. }
             | Self::BarrierTimeout { .. }
+            | Self::Marker { .. }
             | Self::Stream { .. } => false,
         }
     }

@@ -17,6 +17,7 @@ mod gaps;
 mod indexes;
 mod param;
 mod pieces;
+pub mod pipeline;
 mod plan;
 mod sink;
 mod sizer;

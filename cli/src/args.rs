@@ -1,0 +1,257 @@
+//! The command line, as typed.
+
+use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Changes the schema of live MySQL tables, and proves that not one row
+/// differs before the new table takes over.
+#[derive(Debug, Parser)]
+#[command(name = "oxferry", version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Change a live table's schema
+    Migrate(MigrateArgs),
+    /// Check everything that a job would check, write nothing, and say what would happen
+    Plan {
+        #[command(subcommand)]
+        job: PlanCommand,
+    },
+    /// List what jobs that ended early left behind; remove it with --execute
+    Cleanup(CleanupArgs),
+    /// Show the effective settings of `migrate`, and where each comes from
+    Config(ConfigArgs),
+}
+
+/// What to plan.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlanCommand {
+    /// Plan a change of a live table's schema
+    Migrate(MigrateArgs),
+}
+
+/// `oxferry config`.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigArgs {
+    /// Print the settings
+    #[arg(long, required = true)]
+    pub(crate) print: bool,
+    #[command(flatten)]
+    pub(crate) migrate: MigrateArgs,
+}
+
+/// `oxferry migrate`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MigrateArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// The table to change, as NAME or DATABASE.NAME
+    #[arg(long, value_name = "NAME")]
+    pub(crate) table: Option<String>,
+    /// What to change, as in ALTER TABLE: "ADD COLUMN note TEXT, DROP INDEX k"
+    #[arg(long, value_name = "CLAUSES", allow_hyphen_values = true)]
+    pub(crate) alter: Option<String>,
+    /// The whole ALTER TABLE statement, instead of --table and --alter
+    #[arg(long, value_name = "SQL", conflicts_with_all = ["table", "alter"])]
+    pub(crate) statement: Vec<String>,
+    #[command(flatten)]
+    pub(crate) copy: CopyArgs,
+    #[command(flatten)]
+    pub(crate) throttle: ThrottleArgs,
+    #[command(flatten)]
+    pub(crate) cutover: CutoverArgs,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+/// Where the server is.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServerArgs {
+    /// The server: mysql://user[:password]@host[:port]/database; better the password in
+    /// `OXFERRY_SOURCE_PASSWORD`
+    #[arg(long, value_name = "URL")]
+    pub(crate) source: Option<String>,
+    /// A MySQL option file whose [client] section holds user or password
+    #[arg(long, value_name = "FILE")]
+    pub(crate) defaults_file: Option<PathBuf>,
+}
+
+/// How to copy.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CopyArgs {
+    /// Chunks copied or verified at once
+    #[arg(long, value_name = "N", default_value = "2")]
+    pub(crate) threads: NonZeroUsize,
+    /// Batches of changes applied at once
+    #[arg(long, value_name = "N", default_value = "2")]
+    pub(crate) write_threads: NonZeroUsize,
+    /// How long copying one chunk should take
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = positive)]
+    pub(crate) chunk_time: Duration,
+    /// How large one chunk may be, in bytes: 500K, 64M, 1G
+    #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = size)]
+    pub(crate) chunk_bytes: u64,
+    /// How to show that old and new table hold the same rows
+    #[arg(long, value_name = "MODE", default_value = "iterative")]
+    pub(crate) verify: VerifyMode,
+}
+
+/// When to slow down.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ThrottleArgs {
+    /// Wait while a replica is further behind than this
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = positive)]
+    pub(crate) max_lag: Duration,
+    /// A replica to watch, besides those that the server lists and that can be reached
+    #[arg(long, value_name = "URL")]
+    pub(crate) replica: Vec<String>,
+    /// Wait while more threads than this are running on the server
+    #[arg(long, value_name = "N")]
+    pub(crate) max_threads_running: Option<u64>,
+    /// Wait while this file exists
+    #[arg(long, value_name = "FILE")]
+    pub(crate) throttle_file: Option<PathBuf>,
+}
+
+/// How to take over.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CutoverArgs {
+    /// Don't take over before the sentinel table has been dropped
+    #[arg(long)]
+    pub(crate) defer_cutover: bool,
+    /// End, with the checkpoint kept, when the sentinel is still there after this
+    #[arg(long, value_name = "TIME", default_value = "48h", value_parser = positive)]
+    pub(crate) defer_cutover_limit: Duration,
+    /// How long one attempt waits for the table lock; whole seconds
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = whole_seconds)]
+    pub(crate) lock_wait: Duration,
+    /// End the sessions that hold the table lock after it has been waited for so long
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    pub(crate) kill_blockers_after: Option<Duration>,
+    /// Keep the old table instead of dropping it at the end
+    #[arg(long)]
+    pub(crate) keep_old_table: bool,
+}
+
+/// How to run.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Keep the checkpoint in this file instead of a table beside the new one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
+    /// Drop what an earlier run built, and start anew
+    #[arg(long)]
+    pub(crate) fresh: bool,
+    /// On an error, print the last checkpoint as JSON on stdout
+    #[arg(long)]
+    pub(crate) print_state: bool,
+    /// How to log
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) log: LogFormat,
+    /// Don't ask before something is dropped
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Read settings from a TOML file; options given here win
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+/// `oxferry cleanup`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CleanupArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// Only this job: the table that it was to change, as NAME or DATABASE.NAME
+    #[arg(long, value_name = "NAME")]
+    pub(crate) job: Option<String>,
+    /// Remove what is listed
+    #[arg(long)]
+    pub(crate) execute: bool,
+    /// How to log
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub(crate) log: LogFormat,
+}
+
+/// How to verify.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VerifyMode {
+    /// Every row, without locks; what changes meanwhile again, the last of it under the lock
+    Iterative,
+    /// Not at all
+    Off,
+}
+
+/// How to log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people; progress bars on a terminal
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+fn positive(text: &str) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text)
+        .map_err(|error| format!("{error}; write it like 500ms, 3s, 2h"))?;
+    if duration.is_zero() {
+        return Err("must be more than zero".to_owned());
+    }
+    Ok(duration)
+}
+
+/// The server takes its lock wait in whole seconds.
+fn whole_seconds(text: &str) -> Result<Duration, String> {
+    let duration = positive(text)?;
+    if duration.subsec_nanos() != 0 {
+        return Err("the server counts lock waits in whole seconds: 1s, 3s, 10s".to_owned());
+    }
+    Ok(duration)
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, factor) = match text.trim_end_matches(['B', 'b', 'i']) {
+        t if t.ends_with(['k', 'K']) => (t.trim_end_matches(['k', 'K']), 1 << 10),
+        t if t.ends_with(['m', 'M']) => (t.trim_end_matches(['m', 'M']), 1 << 20),
+        t if t.ends_with(['g', 'G']) => (t.trim_end_matches(['g', 'G']), 1 << 30),
+        t => (t, 1),
+    };
+    digits
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(factor))
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "write it like 500K, 64M, 1G".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("64M"), Ok(64 << 20));
+        assert_eq!(size("1GiB"), Ok(1 << 30));
+        assert_eq!(size("512"), Ok(512));
+        assert!(size("0").is_err() && size("x").is_err() && size("99999999999999G").is_err());
+    }
+
+    #[test]
+    fn times_have_units_and_are_not_zero() {
+        assert_eq!(positive("500ms"), Ok(Duration::from_millis(500)));
+        assert!(positive("0s").is_err() && positive("5").is_err());
+        assert!(whole_seconds("1500ms").is_err());
+    }
+}

@@ -1,0 +1,122 @@
+//! What ends the program: an error with its remedy, and the exit code of it.
+
+use std::{fmt, process::ExitCode};
+
+use oxferry_schema::Remedy;
+
+/// An error and what to do about it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    remedy: Remedy,
+    error: anyhow::Error,
+}
+
+impl Failure {
+    /// Puts an error and its remedy together.
+    pub(crate) fn new(remedy: Remedy, error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            remedy,
+            error: error.into(),
+        }
+    }
+
+    /// A wrong call: what is wrong with it, and how it is right.
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self::new(Remedy::Usage, anyhow::anyhow!("{message}"))
+    }
+
+    /// Says what was being attempted.
+    #[must_use]
+    pub(crate) fn context(self, attempted: impl fmt::Display + Send + Sync + 'static) -> Self {
+        Self {
+            remedy: self.remedy,
+            error: self.error.context(attempted),
+        }
+    }
+
+    /// Returns what to do.
+    pub(crate) const fn remedy(&self) -> Remedy {
+        self.remedy
+    }
+
+    /// Logs the failure as one line, and what to do next; returns its exit code.
+    pub(crate) fn report(&self) -> ExitCode {
+        match advice(self.remedy) {
+            Some(advice) => tracing::error!("{self}; {advice}"),
+            None => tracing::error!("{self}"),
+        }
+        ExitCode::from(exit_code(self.remedy))
+    }
+
+    /// The same, before it is known how to log.
+    #[expect(clippy::print_stderr, reason = "nothing is logged yet")]
+    pub(crate) fn report_early(&self) -> ExitCode {
+        eprintln!("error: {self}");
+        ExitCode::from(exit_code(self.remedy))
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl fmt::Display for Failure {
+    /// Writes the error with its causes, on one line.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{:#}", self.error);
+        f.write_str(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// The codes are a contract with scripts; README.md lists them.
+///
+/// Source of the numbers: `sysexits.h`, but for 76, and 130 as shells report
+/// a program that SIGINT ended.
+pub(crate) const fn exit_code(remedy: Remedy) -> u8 {
+    match remedy {
+        Remedy::Usage => 64,
+        Remedy::Data => 65,
+        Remedy::Unreachable => 69,
+        Remedy::Bug => 70,
+        Remedy::State => 74,
+        Remedy::Retry => 75,
+        Remedy::Ambiguous => 76,
+        Remedy::Privileges => 77,
+        Remedy::Interrupted => 130,
+    }
+}
+
+/// What an operator should do next, where the error itself can't say.
+pub(crate) const fn advice(remedy: Remedy) -> Option<&'static str> {
+    match remedy {
+        Remedy::Retry => Some("the checkpoint is kept: run the same command again to go on"),
+        Remedy::Interrupted => Some("stopped; run the same command again to go on"),
+        Remedy::Ambiguous => Some("look at the tables named above before anything else"),
+        Remedy::Bug => Some("oxferry broke one of its own rules: please report this line"),
+        Remedy::Usage | Remedy::Data | Remedy::Unreachable | Remedy::State | Remedy::Privileges => {
+            None
+        }
+    }
+}
+
+/// Turns errors that know their remedy into failures.
+macro_rules! remedied {
+    ($($error:ty),* $(,)?) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::new(error.remedy(), error)
+            }
+        })*
+    };
+}
+pub(crate) use remedied;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_line_with_its_causes() {
+        let failure = Failure::usage("a\n  b").context("reading x");
+        assert_eq!(failure.to_string(), "reading x: a b");
+        assert_eq!(exit_code(failure.remedy()), 64);
+    }
+}

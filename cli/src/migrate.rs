@@ -1,0 +1,161 @@
+//! `oxferry migrate`: one job, from its first look at the server to the last
+//! table dropped.
+
+mod checkpoint;
+mod comparison;
+mod finish;
+mod job;
+mod lock;
+mod phases;
+mod plan;
+mod preflight;
+mod prepare;
+mod privileges;
+mod progress;
+mod run;
+mod signals;
+mod start;
+mod summary;
+mod throttling;
+
+use mysql_async::Conn;
+use oxferry_schema::connect;
+use oxferry_state::{Checkpoint, Phase};
+
+use self::{
+    checkpoint::Saver,
+    job::{Job, table_exists},
+    prepare::Prepared,
+    progress::Progress,
+    signals::Interrupt,
+    start::{Found, Start},
+};
+use crate::{args::MigrateArgs, failure::Failure, log::Log};
+
+pub(crate) use self::{checkpoint::Store, lock::JobLock, plan::run as plan};
+
+/// Runs a job to its end, or to the point at which it can be resumed.
+///
+/// # Errors
+///
+/// A failure with its remedy. Nothing is left locked; what a resume needs is kept.
+pub(crate) async fn run(args: MigrateArgs, log: &Log) -> Result<(), Failure> {
+    let (listener, interrupt) = signals::listen().map_err(|error| {
+        Failure::new(oxferry_schema::Remedy::Bug, error).context("listening for signals")
+    })?;
+    tokio::select! {
+        outcome = migrate(args, log, &interrupt) => outcome,
+        // Ends the process itself, or never.
+        () = listener.run() => Err(signals::interrupted()),
+    }
+}
+
+async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<(), Failure> {
+    tracing::info!(phase = %Phase::Preflight.as_str(), "begins");
+    let (job, mut conn) = tokio::select! {
+        looked = Job::look(args) => looked?,
+        interrupted = interrupt.wanted() => return Err(interrupted),
+    };
+    let lock = JobLock::take(connect(&job.url, "lock").await?, &job.source.name).await?;
+    let (found, store) = look_around(&job, &mut conn).await?;
+    let start = start::decide(found, &job.identity, &job.names, job.args.run.fresh)?;
+    let saver = match &start {
+        Start::Resume(checkpoint) | Start::CleanUp(checkpoint) => {
+            Saver::new(store, Checkpoint::clone(checkpoint))
+        }
+        Start::Fresh { .. } => Saver::new(store, begin(&job)),
+    };
+    let progress = Progress::new(log, job.source.row_estimate);
+    let work = Work {
+        job: &job,
+        saver: &saver,
+        progress: &progress,
+        interrupt,
+    };
+    let outcome = work.run(start, &mut conn, lock).await;
+    progress.finish();
+    match &outcome {
+        Ok(()) => tracing::info!(phase = %Phase::Done.as_str(), "ends"),
+        Err(_) if job.args.run.print_state => print_state(&saver).await?,
+        Err(_) => {}
+    }
+    outcome
+}
+
+struct Work<'a> {
+    job: &'a Job,
+    saver: &'a Saver,
+    progress: &'a Progress,
+    interrupt: &'a Interrupt,
+}
+
+impl Work<'_> {
+    async fn run(&self, start: Start, conn: &mut Conn, lock: JobLock) -> Result<(), Failure> {
+        let Self {
+            job,
+            saver,
+            progress,
+            interrupt,
+        } = *self;
+        let prepared = match start {
+            Start::CleanUp(_) => {
+                tracing::info!("an earlier run has swapped the tables; cleaning up after it");
+                progress.enter(Phase::Cleanup);
+                return phases::clean_up(job, conn, saver).await;
+            }
+            Start::Fresh { leftovers } => {
+                progress.enter(Phase::Prepare);
+                Prepared::fresh(job, conn, saver, leftovers).await?
+            }
+            Start::Resume(checkpoint) => {
+                let phase = checkpoint.phase;
+                tracing::info!(from = %phase.as_str(), saved_at = %checkpoint.saved_at, "resumes");
+                progress.enter(Phase::Prepare);
+                Prepared::resume(job, conn, &checkpoint).await?
+            }
+        };
+        run::run(job, prepared, saver, (lock, progress, interrupt)).await
+    }
+}
+
+fn begin(job: &Job) -> Checkpoint {
+    Checkpoint::new(
+        job.identity.clone(),
+        env!("CARGO_PKG_VERSION"),
+        job.info.server_uuid.as_str(),
+    )
+}
+
+/// Looks at what stands beside the source. A checkpoint that can't be read is
+/// in nobody's way who wants to start anew.
+async fn look_around(job: &Job, conn: &mut Conn) -> Result<(Found, Store), Failure> {
+    let opts = job.opts("checkpoint");
+    let store = Store::new(
+        job.args.run.state.as_ref(),
+        opts,
+        &job.names.state,
+        &job.identity.name,
+    );
+    let checkpoint = match store.load().await {
+        Err(failure) if job.args.run.fresh => {
+            tracing::warn!("the checkpoint can't be read, and is dropped: {failure}");
+            None
+        }
+        loaded => loaded?,
+    };
+    let found = Found {
+        checkpoint,
+        shadow: table_exists(conn, &job.names.shadow).await?,
+        state: table_exists(conn, &job.names.state).await?,
+        old: table_exists(conn, &job.names.old).await?,
+        server_uuid: job.info.server_uuid.clone(),
+        source_create: job.source.create_statement.clone(),
+    };
+    Ok((found, store))
+}
+
+#[expect(clippy::print_stdout, reason = "the operator asked for it there")]
+async fn print_state(saver: &Saver) -> Result<(), Failure> {
+    println!("{}", saver.to_json().await?);
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! Keeping the checkpoint: where, when and what.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
+
+use mysql_async::Opts;
+use oxferry_copier::pipeline::{Handle, Progress};
+use oxferry_schema::{Remedy, TableName};
+use oxferry_state::{
+    Advanced, Checkpoint, CheckpointStore, FileStore, FileStoreError, Phase, TableStore,
+    TableStoreError,
+};
+use tokio::sync::Mutex;
+
+use crate::failure::{Failure, remedied};
+
+remedied!(FileStoreError, TableStoreError);
+
+/// How often a checkpoint is written while rows are copied: what a crash can
+/// cost is that much work done again.
+const SAVE_EVERY: Duration = Duration::from_secs(5);
+
+/// How long the server may take for a checkpoint: a semi-synchronous source
+/// makes every commit wait 10 s by default when its replica is away.
+/// Source: MySQL 9.7 manual, `rpl_semi_sync_source_timeout`.
+const SAVE_MAX: Duration = Duration::from_secs(60);
+
+/// Where a job's checkpoint is kept: in a table beside the shadow table, or in
+/// a file of the operator's choice.
+#[derive(Debug)]
+pub(crate) struct Store {
+    marks: TableStore,
+    file: Option<FileStore>,
+}
+
+impl Store {
+    /// Chooses the file, if one was given, else the table.
+    pub(crate) fn new(file: Option<&PathBuf>, opts: Opts, table: &TableName, job: &str) -> Self {
+        let marks = TableStore::new(opts, table.clone(), job, SAVE_MAX);
+        Self {
+            marks,
+            file: file.map(FileStore::new),
+        }
+    }
+
+    /// Returns the last checkpoint, if there is one.
+    pub(crate) async fn load(&self) -> Result<Option<Checkpoint>, Failure> {
+        Ok(match &self.file {
+            Some(file) => file.load().await?,
+            None => self.marks.load().await?,
+        })
+    }
+
+    /// Makes the table, beside a file too: it holds the marks that the barrier
+    /// and the throttle need.
+    pub(crate) async fn prepare(&self) -> Result<(), Failure> {
+        Ok(self.marks.create().await?)
+    }
+
+    /// Forgets the checkpoint, and drops the table.
+    pub(crate) async fn clear(&self) -> Result<(), Failure> {
+        if let Some(file) = &self.file {
+            file.clear().await?;
+        }
+        Ok(self.marks.drop_table().await?)
+    }
+
+    async fn advance(&self, next: &Checkpoint) -> Result<Advanced, Failure> {
+        Ok(match &self.file {
+            Some(file) => file.advance(next).await?,
+            None => self.marks.advance(next).await?,
+        })
+    }
+}
+
+/// Writes a job's checkpoints, one after the other.
+#[derive(Debug)]
+pub(crate) struct Saver {
+    store: Store,
+    current: Mutex<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    checkpoint: Checkpoint,
+    /// The job is done: nothing is saved any more.
+    closed: bool,
+}
+
+impl Saver {
+    /// Goes on from `checkpoint`.
+    pub(crate) fn new(store: Store, checkpoint: Checkpoint) -> Self {
+        Self {
+            store,
+            current: Mutex::new(Current {
+                checkpoint,
+                closed: false,
+            }),
+        }
+    }
+
+    /// Makes a checkpoint with what `change` changes durable.
+    pub(crate) async fn save(
+        &self,
+        change: impl FnOnce(&mut Checkpoint) + Send,
+    ) -> Result<(), Failure> {
+        let mut current = self.current.lock().await;
+        if current.closed {
+            return Ok(());
+        }
+        let next = &mut current.checkpoint;
+        change(next);
+        next.stamp(humantime::format_rfc3339_seconds(SystemTime::now()).to_string());
+        match self.store.advance(next).await? {
+            Advanced::Durable => Ok(()),
+            Advanced::Stale { held } => Err(Failure::new(
+                Remedy::State,
+                anyhow::anyhow!(
+                    "another run went on with this job: its checkpoint {held} is newer than {}",
+                    next.sequence
+                ),
+            )),
+        }
+    }
+
+    /// Forgets what an earlier run left, and makes the table.
+    pub(crate) async fn begin(&self, leftovers: bool) -> Result<(), Failure> {
+        if leftovers {
+            self.store.clear().await?;
+        }
+        self.store.prepare().await
+    }
+
+    /// Notes that a phase began.
+    pub(crate) async fn enter(&self, phase: Phase) -> Result<(), Failure> {
+        self.save(|checkpoint| checkpoint.phase = phase).await
+    }
+
+    /// Notes what the pipeline has reached.
+    ///
+    /// `progress` was taken from the pipeline before, so the data that it
+    /// speaks of are on the target already (I5).
+    pub(crate) async fn save_progress(&self, progress: Progress) -> Result<(), Failure> {
+        self.save(|checkpoint| {
+            checkpoint.position = Some(progress.position);
+            for (table, now) in checkpoint.tables.iter_mut().zip(progress.tables) {
+                table.closed = now.closed;
+                table.rows_copied = now.rows_copied;
+                table.changes_applied = now.changes_applied;
+            }
+        })
+        .await
+    }
+
+    /// Writes checkpoints for as long as the pipeline runs; ends only with an
+    /// error, or never once the pipeline has ended.
+    pub(crate) async fn keep_saving(&self, handle: &Handle) -> Failure {
+        loop {
+            tokio::time::sleep(SAVE_EVERY).await;
+            let Ok(progress) = handle.progress().await else {
+                // The pipeline's own result says why it ended.
+                return std::future::pending().await;
+            };
+            if let Err(failure) = self.save_progress(progress).await {
+                return failure;
+            }
+        }
+    }
+
+    /// Forgets the checkpoint: the job is done.
+    pub(crate) async fn clear(&self) -> Result<(), Failure> {
+        self.current.lock().await.closed = true;
+        self.store.clear().await
+    }
+
+    /// Returns the checkpoint as JSON, for the operator.
+    pub(crate) async fn to_json(&self) -> Result<String, Failure> {
+        let current = self.current.lock().await;
+        current
+            .checkpoint
+            .to_json()
+            .map_err(|error| Failure::new(error.remedy(), error))
+    }
+}

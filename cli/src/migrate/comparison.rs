@@ -1,0 +1,337 @@
+//! The verifier, put to work on a job's two tables.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use mysql_async::{Conn, OptsBuilder, Pool, PoolConstraints, PoolOpts};
+use oxferry_binlog::FilePosition;
+use oxferry_copier::{Chunker, Connections, TableChunker, engine::TableId, pipeline::Handle};
+use oxferry_schema::{Ident, KeyRange, Mapping, Remedy, Table, connect};
+use oxferry_throttle::Pacer;
+use oxferry_verifier::{
+    Clean, ColumnPair, CompareError, ExpressionError, Feed, FeedError, Ranges, Repair,
+    RowExpressions, SideTable, TableSide, Touched, TouchedLimits, Verified, Verify, VerifyConfig,
+};
+
+use super::{job::Job, prepare::Prepared};
+use crate::{
+    args::VerifyMode,
+    failure::{Failure, remedied},
+};
+
+remedied!(CompareError, ExpressionError);
+
+/// How long one of the verifier's statements may take.
+const STATEMENT_MAX: Duration = Duration::from_secs(600);
+
+/// A job's comparison; `None` inside where the operator wants none.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    verify: Option<Verify<TableSide, TableSide, JobFeed>>,
+    ranges: tokio::sync::Mutex<JobRanges>,
+    clean: tokio::sync::Mutex<Option<Clean>>,
+}
+
+impl Comparison {
+    /// Prepares to compare; nothing is read yet.
+    pub(crate) fn new(job: &Job, prepared: &Prepared, feed: JobFeed) -> Result<Self, Failure> {
+        let touched = feed.touched();
+        let threads = job.args.copy.threads;
+        let sides = match job.args.copy.verify {
+            VerifyMode::Off => None,
+            VerifyMode::Iterative => Some(sides(job, prepared, threads.get())?),
+        };
+        let config = VerifyConfig {
+            threads,
+            ..VerifyConfig::default()
+        };
+        let verify = sides.map(|sides| Verify::new(vec![sides], feed, touched, config));
+        let ranges = tokio::sync::Mutex::new(JobRanges::new(job, &prepared.connections));
+        Ok(Self {
+            verify,
+            ranges,
+            clean: tokio::sync::Mutex::new(None),
+        })
+    }
+
+    /// Returns how many rows the pass under way has compared.
+    pub(crate) fn rows_compared(&self) -> u64 {
+        self.verify
+            .as_ref()
+            .map_or(0, |verify| verify.progress().rows_compared())
+    }
+
+    /// Returns how many differences were found, and how many rows repaired.
+    pub(crate) fn found(&self) -> (u64, u64) {
+        self.verify.as_ref().map_or((0, 0), |verify| {
+            let progress = verify.progress();
+            (progress.mismatches(), progress.repaired())
+        })
+    }
+
+    /// Compares everything, until a full pass finds no difference.
+    pub(crate) async fn run(&self) -> Result<(), Failure> {
+        let Some(verify) = &self.verify else {
+            tracing::warn!("nothing is verified: --verify off");
+            return Ok(());
+        };
+        let clean = verify.run(&mut *self.ranges.lock().await).await?;
+        *self.clean.lock().await = Some(clean);
+        Ok(())
+    }
+
+    /// Compares again what has changed since, until little is left.
+    pub(crate) async fn catch_up(&self) -> Result<(), Failure> {
+        if let (Some(verify), Some(clean)) = (&self.verify, self.clean.lock().await.as_mut()) {
+            verify.trim(clean, &mut *self.ranges.lock().await).await?;
+        }
+        Ok(())
+    }
+
+    /// Compares the rest on the connection that holds the lock.
+    pub(crate) async fn finish(&self, conn: &mut Conn) -> Result<Verified, Failure> {
+        let Some(verify) = &self.verify else {
+            return Ok(Verified::waived());
+        };
+        let clean = self.clean.lock().await;
+        let clean = clean.as_ref().ok_or_else(|| {
+            Failure::new(
+                Remedy::Bug,
+                anyhow::anyhow!("the cutover came before a full comparison"),
+            )
+        })?;
+        let conn = tokio::sync::Mutex::new(conn);
+        let locked: Vec<_> = verify
+            .sides()
+            .iter()
+            .map(|(source, target)| (source.locked(&conn), target.locked(&conn)))
+            .collect();
+        Ok(verify.finish(clean, &locked).await?)
+    }
+}
+
+/// The expressions that tell whether two rows are equal.
+///
+/// # Errors
+///
+/// A failure that names a column that can't be compared.
+pub(crate) fn expressions(
+    job: &Job,
+    mapping: &Mapping,
+    shadow: &Table,
+) -> Result<RowExpressions, Failure> {
+    let pair = |pair: &oxferry_schema::ColumnPair| {
+        let source = job.source.columns.get(pair.source)?.clone();
+        let target = shadow.columns.get(pair.target)?.clone();
+        Some(ColumnPair { source, target })
+    };
+    let pairs: Vec<ColumnPair> = mapping.pairs.iter().filter_map(pair).collect();
+    Ok(RowExpressions::new(&pairs, &job.key.columns, &[])?)
+}
+
+fn sides(
+    job: &Job,
+    prepared: &Prepared,
+    threads: usize,
+) -> Result<(TableSide, TableSide), Failure> {
+    let row = expressions(job, &prepared.mapping, &prepared.shadow)?;
+    let constraints = PoolConstraints::new(1, threads * 2).unwrap_or_default();
+    let pool_opts = PoolOpts::default().with_constraints(constraints);
+    let pool = Pool::new(OptsBuilder::from_opts(job.opts("verify")).pool_opts(pool_opts));
+    let source = SideTable {
+        name: job.source.name.clone(),
+        key: job.key.columns.clone(),
+        index: Some(job.key.index.clone()),
+    };
+    let key: Vec<Ident> = prepared.plan.target_key().to_vec();
+    let index = index_over(&prepared.shadow, &key);
+    let target = SideTable {
+        name: job.names.shadow.clone(),
+        key,
+        index,
+    };
+    Ok((
+        TableSide::new(pool.clone(), source, row.source(), STATEMENT_MAX),
+        TableSide::new(pool, target, row.target(), STATEMENT_MAX),
+    ))
+}
+
+/// The unique index over exactly these columns, which finds the shadow's rows.
+fn index_over(table: &Table, key: &[Ident]) -> Option<Ident> {
+    let covers = |index: &&oxferry_schema::Index| {
+        let columns = index.parts.iter().map(|part| part.column.as_ref());
+        index.unique && columns.eq(key.iter().map(Some))
+    };
+    table
+        .indexes
+        .iter()
+        .find(covers)
+        .map(|index| index.name.clone())
+}
+
+/// What the verifier needs of the job.
+#[derive(Debug)]
+pub(crate) struct JobFeed {
+    handle: Handle,
+    pacer: Pacer,
+    position: PositionReader,
+    touched: Arc<Mutex<Touched>>,
+}
+
+/// Reads the end of the source's binary log on a connection of its own.
+#[derive(Debug)]
+struct PositionReader {
+    url: oxferry_schema::ServerUrl,
+    version: oxferry_schema::ServerVersion,
+    conn: tokio::sync::Mutex<Option<Conn>>,
+}
+
+/// A job's notes of what changed, empty: made before the stream begins.
+pub(crate) fn touched() -> Arc<Mutex<Touched>> {
+    Arc::new(Mutex::new(Touched::new(1, TouchedLimits::default())))
+}
+
+impl JobFeed {
+    /// Puts together what the verifier needs; `touched` is fed by the stream.
+    pub(crate) fn new(
+        job: &Job,
+        handle: Handle,
+        pacer: Pacer,
+        touched: Arc<Mutex<Touched>>,
+    ) -> Self {
+        let position = PositionReader {
+            url: job.url.clone(),
+            version: job.info.version.clone(),
+            conn: tokio::sync::Mutex::new(None),
+        };
+        Self {
+            handle,
+            pacer,
+            position,
+            touched,
+        }
+    }
+
+    fn touched(&self) -> Arc<Mutex<Touched>> {
+        Arc::clone(&self.touched)
+    }
+}
+
+impl PositionReader {
+    async fn read(&self) -> Result<FilePosition, FeedError> {
+        const WHAT: &str = "reading the source's binary log position";
+        let mut slot = self.conn.lock().await;
+        let mut conn = match slot.take() {
+            Some(conn) => conn,
+            None => connect(&self.url, "position")
+                .await
+                .map_err(|error| FeedError::new(WHAT, error.remedy(), error))?,
+        };
+        let now = oxferry_schema::current_position(&mut conn, &self.version)
+            .await
+            .map_err(|error| FeedError::new(WHAT, error.remedy(), error))?;
+        *slot = Some(conn);
+        FilePosition::new(&now.file, now.offset_bytes)
+            .map_err(|error| FeedError::new(WHAT, Remedy::Bug, error))
+    }
+}
+
+impl Feed for JobFeed {
+    async fn settle(&self) -> Result<(), FeedError> {
+        self.handle.settle().await.map_err(|error| {
+            FeedError::new("waiting for changes to be applied", Remedy::Retry, error)
+        })
+    }
+
+    async fn source_position(&self) -> Result<FilePosition, FeedError> {
+        self.position.read().await
+    }
+
+    async fn reach(&self, position: &FilePosition) -> Result<(), FeedError> {
+        self.handle
+            .reach(position.clone())
+            .await
+            .map_err(|error| FeedError::new("waiting for the binary log", Remedy::Retry, error))
+    }
+
+    async fn repair(&self, repair: &Repair) -> Result<(), FeedError> {
+        self.handle
+            .repair(TableId(repair.table), repair.range.clone())
+            .await
+            .map_err(|error| FeedError::new("copying a range again", Remedy::Retry, error))
+    }
+
+    async fn pause_point(&self) {
+        // A monitor that has ended ends the job as well, with its own error.
+        let _ended = self.pacer.clone().wait_until_proceed().await;
+    }
+}
+
+/// The ranges of a pass, cut as the copy cuts its chunks.
+#[derive(Debug)]
+struct JobRanges {
+    make: RangeMaker,
+    chunker: TableChunker,
+}
+
+#[derive(Debug)]
+struct RangeMaker {
+    connections: Arc<Connections>,
+    source: Table,
+    key: oxferry_schema::RowKey,
+    rows: u64,
+}
+
+impl RangeMaker {
+    fn chunker(&self) -> TableChunker {
+        let connections = Arc::clone(&self.connections);
+        TableChunker::new(
+            connections,
+            &self.source,
+            self.key.clone(),
+            vec![KeyRange::ALL],
+        )
+    }
+}
+
+impl JobRanges {
+    fn new(job: &Job, connections: &Arc<Connections>) -> Self {
+        let make = RangeMaker {
+            connections: Arc::clone(connections),
+            source: job.source.clone(),
+            key: job.key.clone(),
+            rows: rows_compared_at_once(job),
+        };
+        let chunker = make.chunker();
+        Self { make, chunker }
+    }
+}
+
+/// Rows of one comparison: many enough that the round trips cost nothing, few
+/// enough that a busy table seldom changes one of them meanwhile.
+const ROWS_MAX: u64 = 50_000;
+
+fn rows_compared_at_once(job: &Job) -> u64 {
+    let row_bytes = job
+        .source
+        .size_bytes
+        .checked_div(job.source.row_estimate)
+        .unwrap_or(0)
+        .max(1);
+    (job.args.copy.chunk_bytes / row_bytes).clamp(1, ROWS_MAX)
+}
+
+impl Ranges for JobRanges {
+    fn restart(&mut self) {
+        self.chunker = self.make.chunker();
+    }
+
+    async fn next(&mut self) -> Result<Option<(usize, KeyRange)>, FeedError> {
+        let range = self.chunker.next(self.make.rows).await;
+        let range = range
+            .map_err(|error| FeedError::new("finding the next range", error.remedy(), error))?;
+        Ok(range.map(|range| (0, range)))
+    }
+}

@@ -1,0 +1,163 @@
+//! The job's own part of a cutover: bring the rest to rest, apply it and
+//! compare it under the lock.
+
+use std::time::Duration;
+
+use mysql_async::{Conn, prelude::Queryable};
+use oxferry_binlog::FilePosition;
+use oxferry_cutover::Finish;
+use oxferry_schema::{Remedy, TableName, connect, set_auto_increment};
+use oxferry_verifier::Verified;
+
+use super::{phases::Script, signals};
+use crate::failure::Failure;
+
+/// Changes that may be left to apply under the lock.
+const CHANGES_LEFT_MAX: u64 = 500;
+
+/// How long it is waited for so few to be left; a busy source may never get
+/// there, and a few more under the lock are better than no cutover.
+const QUIET_MAX: Duration = Duration::from_secs(5);
+
+/// By how much the shadow's next automatic value runs ahead for each attempt
+/// that found the source's ahead again.
+const AHEAD_STEP: u64 = 1_000;
+
+/// A job that takes over.
+#[derive(Debug)]
+pub(crate) struct Takeover<'a> {
+    script: &'a Script<'a>,
+    /// How far the shadow's next automatic value is put ahead of the source's.
+    ahead: u64,
+}
+
+impl<'a> Takeover<'a> {
+    /// Puts the job that `script` runs behind a cutover.
+    pub(crate) const fn new(script: &'a Script<'a>) -> Self {
+        Self { script, ahead: 0 }
+    }
+
+    async fn quiesce(&self) -> Result<(), Failure> {
+        let Script {
+            interrupt,
+            comparison,
+            handle,
+            ..
+        } = self.script;
+        if interrupt.is_wanted() {
+            return Err(signals::interrupted());
+        }
+        comparison.catch_up().await?;
+        self.raise_auto_increment().await?;
+        let few = handle.waiting_at_most(CHANGES_LEFT_MAX);
+        match tokio::time::timeout(QUIET_MAX, few).await {
+            Ok(reached) => reached?,
+            Err(_) => tracing::debug!("changes come as fast as they are applied"),
+        }
+        Ok(handle.hold().await?)
+    }
+
+    async fn apply_and_compare(
+        &mut self,
+        conn: &mut Conn,
+        through: &FilePosition,
+    ) -> Result<Verified, Failure> {
+        let Script {
+            handle,
+            sink,
+            comparison,
+            ..
+        } = self.script;
+        handle.reach(through.clone()).await?;
+        let rest = handle.drain().await?.ok_or_else(|| {
+            Failure::new(Remedy::Retry, anyhow::anyhow!("the copy isn't at rest"))
+        })?;
+        for (_, batch) in rest {
+            sink.apply_on(conn, &batch).await?;
+        }
+        handle.drained().await?;
+        self.check_auto_increment(conn).await?;
+        comparison.finish(conn).await
+    }
+
+    /// Values that were handed out to rows that are gone by now must not be
+    /// handed out again: no applied row tells of them.
+    async fn raise_auto_increment(&self) -> Result<(), Failure> {
+        let job = self.script.job;
+        if job.alter.sets_auto_increment() {
+            return Ok(());
+        }
+        let mut conn = connect(&job.url, "auto-increment").await?;
+        let source = next_value(&mut conn, &job.source.name).await?;
+        let shadow = next_value(&mut conn, &job.names.shadow).await?;
+        match (source, shadow) {
+            (Some(source), Some(shadow)) if shadow < source => {
+                set_auto_increment(
+                    &mut conn,
+                    &job.names.shadow,
+                    source.saturating_add(self.ahead),
+                )
+                .await?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn check_auto_increment(&mut self, conn: &mut Conn) -> Result<(), Failure> {
+        let job = self.script.job;
+        if job.alter.sets_auto_increment() {
+            return Ok(());
+        }
+        let source = next_value(conn, &job.source.name).await?;
+        let shadow = next_value(conn, &job.names.shadow).await?;
+        if let (Some(source), Some(shadow)) = (source, shadow)
+            && shadow < source
+        {
+            self.ahead += AHEAD_STEP;
+            let why = anyhow::anyhow!("the next automatic value moved on to {source} meanwhile");
+            return Err(Failure::new(Remedy::Retry, why));
+        }
+        Ok(())
+    }
+}
+
+/// Returns the next automatic value of a table, if it has such a column.
+async fn next_value(conn: &mut Conn, table: &TableName) -> Result<Option<u64>, Failure> {
+    let query = "SELECT auto_increment FROM information_schema.tables WHERE table_schema = ? AND table_name = ?";
+    let value: Option<Option<u64>> = conn
+        .exec_first(query, (table.schema.as_str(), table.table.as_str()))
+        .await
+        .map_err(|error| {
+            Failure::new(Remedy::Retry, error).context(format!(
+                "reading the next automatic value of {}",
+                table.plain()
+            ))
+        })?;
+    Ok(value.flatten())
+}
+
+impl Finish for Takeover<'_> {
+    type Error = Failure;
+
+    fn remedy(error: &Failure) -> Remedy {
+        error.remedy()
+    }
+
+    async fn quiesce(&mut self) -> Result<(), Failure> {
+        Takeover::quiesce(self).await
+    }
+
+    async fn finish(
+        &mut self,
+        conn: &mut Conn,
+        through: &FilePosition,
+    ) -> Result<Verified, Failure> {
+        self.apply_and_compare(conn, through).await
+    }
+
+    async fn release(&mut self) {
+        // A copy that has stopped ends the job as well, with its own error.
+        let _stopped = self.script.handle.release().await;
+    }
+}

@@ -1,0 +1,95 @@
+//! One job a table: a server lock that dies with its connection.
+
+use std::{future::Future, time::Duration};
+
+use mysql_async::{Conn, prelude::Queryable};
+use oxferry_schema::{Remedy, TableName};
+
+use crate::failure::Failure;
+
+/// How often the lock is looked after.
+const WATCH_EVERY: Duration = Duration::from_secs(1);
+
+/// How long the server may take to answer that it still holds the lock.
+const ANSWER_MAX: Duration = Duration::from_secs(15);
+
+/// Held while a job works on a table.
+#[derive(Debug)]
+pub(crate) struct JobLock {
+    conn: Conn,
+    name: String,
+    table: TableName,
+}
+
+impl JobLock {
+    /// Takes the lock, at once or not at all.
+    ///
+    /// # Errors
+    ///
+    /// A failure that names the connection of the job that holds it.
+    pub(crate) async fn take(mut conn: Conn, table: &TableName) -> Result<Self, Failure> {
+        // A lock's name has 64 characters at most. Source: MySQL 9.7 manual,
+        // "Locking Functions". MD5 is gone in 9.7, so the server's SHA2 it is.
+        let name: Option<String> = conn
+            .exec_first(
+                "SELECT CONCAT('oxferry:', LEFT(SHA2(?, 256), 48))",
+                (table.plain(),),
+            )
+            .await
+            .map_err(lock_error)?;
+        let name = name.unwrap_or_default();
+        let taken: Option<Option<i64>> = conn
+            .exec_first("SELECT GET_LOCK(?, 0)", (&name,))
+            .await
+            .map_err(lock_error)?;
+        if taken.flatten() == Some(1) {
+            return Ok(Self {
+                conn,
+                name,
+                table: table.clone(),
+            });
+        }
+        let holder: Option<Option<u64>> = conn
+            .exec_first("SELECT IS_USED_LOCK(?)", (&name,))
+            .await
+            .map_err(lock_error)?;
+        let holder = holder
+            .flatten()
+            .map_or_else(String::new, |id| format!(", connection {id}"));
+        let message = format!(
+            "another job is working on {}{holder}: let it end first",
+            table.plain()
+        );
+        Err(Failure::new(Remedy::Retry, anyhow::anyhow!(message)))
+    }
+
+    /// Runs as long as the lock is held.
+    ///
+    /// # Errors
+    ///
+    /// Only ends with one: the lock or its connection is gone, so that another
+    /// job may start, and this one must end.
+    pub(crate) fn watch(mut self) -> impl Future<Output = Failure> + Send {
+        async move {
+            loop {
+                tokio::time::sleep(WATCH_EVERY).await;
+                let query = "SELECT IS_USED_LOCK(?) = CONNECTION_ID()";
+                let asked = self
+                    .conn
+                    .exec_first::<Option<i64>, _, _>(query, (&self.name,));
+                let held = match tokio::time::timeout(ANSWER_MAX, asked).await {
+                    Ok(Ok(Some(Some(1)))) => continue,
+                    Ok(Err(error)) => anyhow::Error::new(error),
+                    Ok(Ok(_)) => anyhow::anyhow!("the server says that it isn't held any more"),
+                    Err(_) => anyhow::anyhow!("no answer for {} s", ANSWER_MAX.as_secs()),
+                };
+                return Failure::new(Remedy::Retry, held)
+                    .context(format!("the job's lock on {} is lost", self.table.plain()));
+            }
+        }
+    }
+}
+
+fn lock_error(error: mysql_async::Error) -> Failure {
+    Failure::new(Remedy::Retry, error).context("taking the job's lock")
+}

@@ -1,0 +1,221 @@
+//! The phases of a job that copies, one after the other.
+
+use std::time::Duration;
+
+use mysql_async::{Conn, Row, prelude::Queryable};
+use oxferry_copier::{
+    BuildSettings, SelectSink,
+    engine::TableId,
+    pipeline::{Handle, Stopped},
+};
+use oxferry_cutover::{
+    CutoverError, KillBlockers, Sentinel, SwapPair, SwapPlan, SwapReport, drop_old, swap,
+};
+use oxferry_schema::{Remedy, connect};
+use oxferry_state::Phase;
+
+use super::{
+    checkpoint::Saver, comparison::Comparison, finish::Takeover, job::Job, prepare::Prepared,
+    progress::Progress, signals::Interrupt, summary,
+};
+use crate::failure::{Failure, remedied};
+
+remedied!(CutoverError);
+
+impl From<Stopped> for Failure {
+    /// The driver's own result, which ends the job as well, says why.
+    fn from(stopped: Stopped) -> Self {
+        Self::new(Remedy::Retry, stopped)
+    }
+}
+
+/// Transactions that changed more rows than this are never ended for the sake
+/// of the cutover: rolling them back would take longer than waiting.
+const KILL_ROWS_MAX: u64 = 10_000;
+
+/// How often rows that changed are compared again while the cutover is
+/// postponed, so that little is left when it may happen.
+const COMPARE_AGAIN_EVERY: Duration = Duration::from_secs(5);
+
+/// How long one pass over old and dropped tables may wait for a lock.
+const DROP_LOCK_WAIT: Duration = Duration::from_secs(10);
+
+/// What the phases work with.
+#[derive(Debug)]
+pub(crate) struct Script<'a> {
+    pub(crate) job: &'a Job,
+    pub(crate) prepared: &'a Prepared,
+    pub(crate) saver: &'a Saver,
+    pub(crate) handle: &'a Handle,
+    pub(crate) sink: &'a SelectSink,
+    pub(crate) comparison: &'a Comparison,
+    pub(crate) progress: &'a Progress,
+    pub(crate) interrupt: &'a Interrupt,
+}
+
+/// The only table of the job.
+const TABLE: TableId = TableId(0);
+
+impl Script<'_> {
+    /// Goes through all phases; until the cutover an interrupt ends it at
+    /// once, from then on between two attempts only.
+    pub(crate) async fn run(&self) -> Result<(), Failure> {
+        tokio::select! {
+            reached = self.until_cutover() => reached?,
+            interrupted = self.interrupt.wanted() => return Err(interrupted),
+        }
+        let report = self.cut_over().await?;
+        self.enter(Phase::Cleanup).await?;
+        let mut conn = connect(&self.job.url, "cleanup").await?;
+        let copied = self.handle.status();
+        clean_up(self.job, &mut conn, self.saver).await?;
+        summary::log(self.job, &copied, self.comparison, &report, self.progress);
+        Ok(())
+    }
+
+    async fn until_cutover(&self) -> Result<(), Failure> {
+        self.enter(Phase::Copy).await?;
+        self.handle.copied().await?;
+        self.enter(Phase::CatchUp).await?;
+        self.catch_up().await?;
+        self.build_indexes().await?;
+        self.enter(Phase::Analyze).await?;
+        self.analyze().await?;
+        self.enter(Phase::Verify).await?;
+        self.progress.expect_rows(self.handle.status().rows_copied);
+        self.comparison.run().await?;
+        self.postpone().await
+    }
+
+    /// Notes the phase in the log and in the checkpoint, with all that is
+    /// reached so far.
+    async fn enter(&self, phase: Phase) -> Result<(), Failure> {
+        self.progress.enter(phase);
+        let reached = self.handle.progress().await?;
+        self.saver.save_progress(reached).await?;
+        self.saver.enter(phase).await
+    }
+
+    /// Dispatches and applies all that the source had done by now.
+    async fn catch_up(&self) -> Result<(), Failure> {
+        let mut conn = connect(&self.job.url, "catch-up").await?;
+        let position = self.job.position(&mut conn).await?;
+        self.handle.reach(position.file).await?;
+        Ok(self.handle.settle().await?)
+    }
+
+    /// Builds what was left out while copying. A unique index needs a target
+    /// that is exactly a state of the source; others don't mind changes.
+    async fn build_indexes(&self) -> Result<(), Failure> {
+        let deferred = &self.prepared.deferred;
+        if deferred.is_empty() {
+            return Ok(());
+        }
+        self.enter(Phase::Index).await?;
+        let unique = deferred.unique_names().next().is_some();
+        if unique {
+            self.catch_up().await?;
+            self.handle.hold_consistent().await?;
+        }
+        deferred
+            .build(&self.prepared.connections, BuildSettings::default())
+            .await?;
+        if unique {
+            self.handle.indexes_built(TABLE).await?;
+            self.handle.release().await?;
+        }
+        let forget = |checkpoint: &mut oxferry_state::Checkpoint| {
+            checkpoint
+                .tables
+                .iter_mut()
+                .for_each(|table| table.deferred_indexes.clear());
+        };
+        self.saver.save(forget).await
+    }
+
+    async fn analyze(&self) -> Result<(), Failure> {
+        let shadow = &self.job.names.shadow;
+        let failed = |error| {
+            Failure::new(Remedy::Retry, error).context(format!("analyzing {}", shadow.plain()))
+        };
+        let mut conn = connect(&self.job.url, "analyze").await?;
+        let rows: Vec<Row> = conn
+            .query(format!("ANALYZE TABLE {shadow}"))
+            .await
+            .map_err(|error| failed(anyhow::Error::new(error)))?;
+        let text = |row: &Row, name: &str| row.get::<String, _>(name).unwrap_or_default();
+        match rows
+            .iter()
+            .find(|row| text(row, "Msg_type").eq_ignore_ascii_case("error"))
+        {
+            Some(row) => Err(failed(anyhow::anyhow!(text(row, "Msg_text")))),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits for the sentinel to be dropped, and keeps both tables compared.
+    async fn postpone(&self) -> Result<(), Failure> {
+        let sentinel = Sentinel::new(self.job.names.sentinel.clone());
+        let mut conn = connect(&self.job.url, "sentinel").await?;
+        if !sentinel.exists(&mut conn).await? {
+            return Ok(());
+        }
+        self.enter(Phase::Deferred).await?;
+        let limit = self.job.args.cutover.defer_cutover_limit;
+        tracing::info!(
+            sentinel = %sentinel.name().plain(), limit_s = limit.as_secs(),
+            "the cutover waits: DROP TABLE {} lets it happen", sentinel.name()
+        );
+        let opts = self.job.opts("sentinel");
+        let postponed = sentinel.wait_while_postponed(&opts, limit, |waited| {
+            self.progress
+                .note(format!("postponed for {} s", waited.as_secs()));
+        });
+        tokio::select! {
+            waited = postponed => {
+                tracing::info!(waited_s = waited?.as_secs(), "the sentinel is gone");
+                Ok(())
+            }
+            failed = self.keep_compared() => failed,
+        }
+    }
+
+    async fn keep_compared(&self) -> Result<(), Failure> {
+        loop {
+            tokio::time::sleep(COMPARE_AGAIN_EVERY).await;
+            self.comparison.catch_up().await?;
+        }
+    }
+
+    async fn cut_over(&self) -> Result<SwapReport, Failure> {
+        self.enter(Phase::Cutover).await?;
+        let names = &self.job.names;
+        let args = &self.job.args.cutover;
+        let pair = SwapPair {
+            source: self.job.source.name.clone(),
+            shadow: names.shadow.clone(),
+            old: names.old.clone(),
+        };
+        let mut plan = SwapPlan::new(pair).with_lock_wait(args.lock_wait);
+        if let Some(after) = args.kill_blockers_after {
+            plan = plan.with_kill(KillBlockers {
+                after,
+                rows_modified_max: KILL_ROWS_MAX,
+            });
+        }
+        let mut takeover = Takeover::new(self);
+        Ok(swap(&self.job.opts("cutover"), &plan, &mut takeover).await?)
+    }
+}
+
+/// Drops what the job made, the checkpoint last: until then a repeated call
+/// knows that the tables are swapped.
+pub(crate) async fn clean_up(job: &Job, conn: &mut Conn, saver: &Saver) -> Result<(), Failure> {
+    Sentinel::new(job.names.sentinel.clone()).drop(conn).await?;
+    if job.args.cutover.keep_old_table {
+        tracing::info!(table = %job.names.old.plain(), "the old table is kept");
+    } else {
+        drop_old(conn, &job.names.old, DROP_LOCK_WAIT).await?;
+    }
+    saver.clear().await
+}

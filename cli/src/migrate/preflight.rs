@@ -1,0 +1,266 @@
+//! Everything that must be right before a job may start, all at once.
+
+use oxferry_schema::{Remedy, TableName};
+
+use super::privileges;
+
+/// What preflight looks at.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    /// The table that is to change.
+    pub(crate) table: TableName,
+    /// The server's version, as it prints it.
+    pub(crate) version: String,
+    /// Its numbers: major, minor, patch.
+    pub(crate) version_numbers: (u16, u16, u16),
+    /// Whether it is MariaDB.
+    pub(crate) mariadb: bool,
+    /// `@@log_bin`.
+    pub(crate) log_bin: bool,
+    /// `@@binlog_format`.
+    pub(crate) binlog_format: String,
+    /// `@@binlog_row_image`.
+    pub(crate) binlog_row_image: String,
+    /// `@@binlog_row_value_options`.
+    pub(crate) binlog_row_value_options: String,
+    /// `@@binlog_order_commits`.
+    pub(crate) binlog_order_commits: bool,
+    /// `@@read_only` or `@@super_read_only`.
+    pub(crate) read_only: bool,
+    /// The lines of `SHOW GRANTS`.
+    pub(crate) grants: Vec<String>,
+    /// The table's engine.
+    pub(crate) engine: String,
+    /// What makes the table's key unfit, if anything.
+    pub(crate) key_problem: Option<String>,
+    /// Foreign keys of the table.
+    pub(crate) foreign_keys: Vec<String>,
+    /// Foreign keys of other tables that point at it.
+    pub(crate) referenced_by: Vec<String>,
+    /// Triggers on the table.
+    pub(crate) triggers: Vec<String>,
+}
+
+/// One thing that is in the way, and what removes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// What is wrong, with its value.
+    pub(crate) what: String,
+    /// What to do.
+    pub(crate) fix: String,
+    /// Decides the exit code.
+    pub(crate) remedy: Remedy,
+}
+
+/// The oldest version that does all that a job needs.
+///
+/// `RENAME TABLE` under `LOCK TABLES` came with 8.0.13, the lower limit; the
+/// tests run on whatever server `xtask` finds.
+/// Source: MySQL 8.0 manual, "RENAME TABLE Statement".
+const VERSION_MIN: (u16, u16, u16) = (8, 0, 13);
+
+/// Returns every problem, those of the server first.
+pub(crate) fn problems(facts: &Facts) -> Vec<Problem> {
+    server_problems(facts)
+        .into_iter()
+        .chain(privilege_problem(facts))
+        .chain(table_problems(facts))
+        .collect()
+}
+
+/// Returns the remedy that decides the exit code: missing settings and
+/// privileges come before what is wrong with the table.
+pub(crate) fn remedy(problems: &[Problem]) -> Remedy {
+    let first = problems
+        .iter()
+        .find(|problem| problem.remedy == Remedy::Privileges);
+    first
+        .or_else(|| problems.first())
+        .map_or(Remedy::Usage, |problem| problem.remedy)
+}
+
+fn setting(what: String, fix: &str) -> Problem {
+    Problem {
+        what,
+        fix: fix.to_owned(),
+        remedy: Remedy::Privileges,
+    }
+}
+
+fn server_problems(facts: &Facts) -> Vec<Problem> {
+    let mut found = Vec::new();
+    if facts.mariadb || facts.version_numbers < VERSION_MIN {
+        let what = format!("the server is version {}", facts.version);
+        found.push(setting(what, "oxferry migrate needs MySQL 8.0.13 or later"));
+    }
+    if !facts.log_bin {
+        let fix = "start the server with log-bin: changes are read from the binary log";
+        found.push(setting("log_bin is OFF".to_owned(), fix));
+    }
+    let expected = [
+        ("binlog_format", &facts.binlog_format, "ROW"),
+        ("binlog_row_image", &facts.binlog_row_image, "FULL"),
+        (
+            "binlog_row_value_options",
+            &facts.binlog_row_value_options,
+            "",
+        ),
+    ];
+    for (name, value, wanted) in expected {
+        if !value.eq_ignore_ascii_case(wanted) {
+            let fix = format!(
+                "SET GLOBAL {name} = '{wanted}', then let the sessions that write reconnect"
+            );
+            found.push(setting(format!("{name} is {value}"), &fix));
+        }
+    }
+    if !facts.binlog_order_commits {
+        let fix = "SET GLOBAL binlog_order_commits = ON";
+        found.push(setting("binlog_order_commits is OFF".to_owned(), fix));
+    }
+    if facts.read_only {
+        let fix = "connect to the server that takes the writes";
+        found.push(setting("the server is read-only".to_owned(), fix));
+    }
+    found
+}
+
+fn privilege_problem(facts: &Facts) -> Option<Problem> {
+    let missing = privileges::missing(&facts.grants, &facts.table);
+    let (on_server, in_database): (Vec<&str>, Vec<&str>) = missing
+        .iter()
+        .partition(|privilege| privileges::ON_SERVER.contains(privilege));
+    let grants = [
+        (on_server, "*.*".to_owned()),
+        (in_database, format!("{}.*", facts.table.schema)),
+    ];
+    let fixes: Vec<String> = grants
+        .iter()
+        .filter(|(privileges, _)| !privileges.is_empty())
+        .map(|(privileges, scope)| {
+            format!("GRANT {} ON {scope} TO the user", privileges.join(", "))
+        })
+        .collect();
+    (!fixes.is_empty()).then(|| {
+        setting(
+            format!("missing privileges: {}", missing.join(", ")),
+            &fixes.join("; "),
+        )
+    })
+}
+
+fn table_problems(facts: &Facts) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let mut refuse = |what: String, fix: &str| {
+        found.push(Problem {
+            what,
+            fix: fix.to_owned(),
+            remedy: Remedy::Usage,
+        });
+    };
+    let table = facts.table.plain();
+    if !facts.engine.eq_ignore_ascii_case("InnoDB") {
+        refuse(
+            format!("{table} is a table of engine {}", facts.engine),
+            "only InnoDB tables can be copied without locks",
+        );
+    }
+    if let Some(problem) = &facts.key_problem {
+        refuse(
+            problem.clone(),
+            "the table can't be migrated in this version",
+        );
+    }
+    let lists = [
+        ("has foreign keys", &facts.foreign_keys),
+        ("is referenced by foreign keys", &facts.referenced_by),
+        ("has triggers", &facts.triggers),
+    ];
+    for (what, names) in lists {
+        if !names.is_empty() {
+            refuse(
+                format!("{table} {what}: {}", names.join(", ")),
+                "drop them first: this version doesn't carry them over",
+            );
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use oxferry_schema::Ident;
+
+    use super::*;
+
+    fn facts() -> Facts {
+        let name = |text: &str| Ident::new(text).unwrap();
+        Facts {
+            table: TableName::new(name("d"), name("t")),
+            version: "9.7.4".to_owned(),
+            version_numbers: (9, 7, 4),
+            mariadb: false,
+            log_bin: true,
+            binlog_format: "ROW".to_owned(),
+            binlog_row_image: "FULL".to_owned(),
+            binlog_row_value_options: String::new(),
+            binlog_order_commits: true,
+            read_only: false,
+            grants: vec!["GRANT ALL PRIVILEGES ON *.* TO `root`@`localhost`".to_owned()],
+            engine: "InnoDB".to_owned(),
+            key_problem: None,
+            foreign_keys: Vec::new(),
+            referenced_by: Vec::new(),
+            triggers: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_fit_server_and_table_have_no_problems() {
+        assert_eq!(problems(&facts()), []);
+    }
+
+    #[test]
+    fn all_problems_are_named_at_once() {
+        let unfit = Facts {
+            log_bin: false,
+            binlog_format: "STATEMENT".to_owned(),
+            binlog_row_image: "MINIMAL".to_owned(),
+            binlog_row_value_options: "PARTIAL_JSON".to_owned(),
+            binlog_order_commits: false,
+            read_only: true,
+            version_numbers: (5, 7, 44),
+            engine: "MyISAM".to_owned(),
+            key_problem: Some("no key".to_owned()),
+            foreign_keys: vec!["fk_a".to_owned()],
+            referenced_by: vec!["d.u".to_owned()],
+            triggers: vec!["tr".to_owned()],
+            grants: Vec::new(),
+            ..facts()
+        };
+        let found = problems(&unfit);
+        assert_eq!(found.len(), 13);
+        assert!(found.iter().all(|problem| !problem.fix.is_empty()));
+        assert_eq!(remedy(&found), Remedy::Privileges);
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_table_alone_is_a_wrong_call() {
+        let found = problems(&Facts {
+            triggers: vec!["tr".to_owned()],
+            ..facts()
+        });
+        assert_eq!(remedy(&found), Remedy::Usage);
+        assert_eq!(found[0].what, "d.t has triggers: tr");
+    }
+
+    #[test]
+    fn a_missing_privilege_comes_with_its_grant() {
+        let grants = vec!["GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER, LOCK TABLES, TRIGGER ON `d`.* TO `u`@`%`".to_owned()];
+        let found = problems(&Facts { grants, ..facts() });
+        assert_eq!(
+            found[0].fix,
+            "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO the user"
+        );
+    }
+}

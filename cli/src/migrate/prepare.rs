@@ -1,0 +1,255 @@
+//! The objects that a job needs: built anew, or found again by a checkpoint.
+
+use std::{io::IsTerminal, sync::Arc};
+
+use mysql_async::{Conn, prelude::Queryable};
+use oxferry_binlog::Position;
+use oxferry_copier::{
+    Connections, CopyError, CopyPlan, DeferredIndexes, PlanError, WorkLimits, engine::Mode,
+};
+use oxferry_cutover::Sentinel;
+use oxferry_schema::{
+    Mapping, ProbeError, Remedy, ShadowError, Table, TableName, create_shadow, probe,
+};
+use oxferry_state::{Checkpoint, CopyMode, Phase, TableProgress, same_definition};
+
+use super::{checkpoint::Saver, job::Job};
+use crate::failure::{Failure, remedied};
+
+remedied!(CopyError, ProbeError, ShadowError);
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Self {
+        Self::new(Remedy::Usage, error)
+    }
+}
+
+/// A job that is ready to copy.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// Sessions on the server, for copying and applying.
+    pub(crate) connections: Arc<Connections>,
+    /// What is copied where.
+    pub(crate) plan: CopyPlan,
+    /// The shadow table, as it was when the plan was made.
+    pub(crate) shadow: Table,
+    /// Which source column each shadow column comes from.
+    pub(crate) mapping: Mapping,
+    /// What is built after the copy.
+    pub(crate) deferred: DeferredIndexes,
+    /// Where the stream begins.
+    pub(crate) start: Position,
+    /// What the runs before this one have done.
+    pub(crate) progress: TableProgress,
+    /// Whether there were any.
+    pub(crate) resumed: bool,
+}
+
+impl Prepared {
+    /// Builds everything anew; `leftovers` of an earlier run are dropped first.
+    ///
+    /// The checkpoint is written before the first object is made, so that a
+    /// crash in between leaves nothing that nobody vouches for.
+    pub(crate) async fn fresh(
+        job: &Job,
+        conn: &mut Conn,
+        saver: &Saver,
+        leftovers: bool,
+    ) -> Result<Self, Failure> {
+        // Opening them ends what sessions of an earlier run still do.
+        let connections = connections(job).await?;
+        if leftovers {
+            drop_leftovers(job, conn).await?;
+        }
+        let mapping = probe(conn, &job.source, &job.alter).await?.mapping;
+        saver.begin(leftovers).await?;
+        saver.enter(Phase::Prepare).await?;
+        if job.args.cutover.defer_cutover {
+            Sentinel::new(job.names.sentinel.clone())
+                .create(conn)
+                .await?;
+        }
+        let shadow = create_shadow(conn, &job.source, &job.names.shadow, &job.alter).await?;
+        let deferred = deferred(job, &mapping, &shadow);
+        deferred.drop_all(&connections).await?;
+        let start = job.position(conn).await?;
+        check_unchanged(job, conn).await?;
+        let bare = read_shadow(conn, &job.names.shadow).await?;
+        let plan = plan(job, &mapping, &bare)?;
+        let mode = match plan.mode() {
+            Mode::Ranged => CopyMode::Ranged,
+            Mode::Ordered => CopyMode::Ordered,
+        };
+        let mut progress =
+            TableProgress::new(job.source.name.clone(), job.names.shadow.clone(), mode);
+        progress.deferred_indexes = deferred.names().map(ToString::to_string).collect();
+        progress.shadow_create.clone_from(&shadow.create_statement);
+        progress
+            .source_create
+            .clone_from(&job.source.create_statement);
+        let saved = (progress.clone(), start.clone());
+        saver
+            .save(move |checkpoint| {
+                checkpoint.phase = Phase::Copy;
+                checkpoint.tables = vec![saved.0];
+                checkpoint.position = Some(saved.1);
+            })
+            .await?;
+        Ok(Self {
+            connections,
+            plan,
+            shadow: bare,
+            mapping,
+            deferred,
+            start,
+            progress,
+            resumed: false,
+        })
+    }
+
+    /// Finds everything again that an earlier run has made.
+    pub(crate) async fn resume(
+        job: &Job,
+        conn: &mut Conn,
+        checkpoint: &Checkpoint,
+    ) -> Result<Self, Failure> {
+        let (Some(start), Some(progress)) = (
+            checkpoint.position.clone(),
+            checkpoint.tables.first().cloned(),
+        ) else {
+            let error = anyhow::anyhow!("the checkpoint names no table or no position");
+            return Err(Failure::new(Remedy::State, error));
+        };
+        let mapping = probe(conn, &job.source, &job.alter).await?.mapping;
+        // Opening them ends what sessions of the earlier run still do.
+        let connections = connections(job).await?;
+        let bare = read_shadow(conn, &job.names.shadow).await?;
+        let finished = Table {
+            create_statement: progress.shadow_create.clone(),
+            ..bare.clone()
+        };
+        let deferred = deferred(job, &mapping, &finished);
+        let plan = plan(job, &mapping, &bare)?;
+        Ok(Self {
+            connections,
+            plan,
+            shadow: bare,
+            mapping,
+            deferred,
+            start,
+            progress,
+            resumed: true,
+        })
+    }
+}
+
+/// Sessions for all that writes: copying, applying, and the index build.
+async fn connections(job: &Job) -> Result<Arc<Connections>, Failure> {
+    let size = job.args.copy.threads.get() + job.args.copy.write_threads.get() + 1;
+    Ok(Connections::open(
+        job.url.clone(),
+        &job.names.shadow,
+        size,
+        WorkLimits::default(),
+    )
+    .await?)
+}
+
+/// The shadow's columns that hold the source's key.
+pub(super) fn shadow_key(
+    job: &Job,
+    mapping: &Mapping,
+    shadow: &Table,
+) -> Vec<oxferry_schema::Ident> {
+    let target_of = |source: &usize| {
+        let pair = mapping.pairs.iter().find(|pair| pair.source == *source)?;
+        Some(shadow.columns.get(pair.target)?.name.clone())
+    };
+    job.key.ordinals.iter().filter_map(target_of).collect()
+}
+
+fn deferred(job: &Job, mapping: &Mapping, shadow: &Table) -> DeferredIndexes {
+    DeferredIndexes::plan(shadow, &shadow_key(job, mapping, shadow))
+}
+
+/// Plans *ranged* copying where the shadow allows it, else *ordered*.
+pub(super) fn plan(job: &Job, mapping: &Mapping, shadow: &Table) -> Result<CopyPlan, Failure> {
+    let columns: Vec<_> = mapping
+        .pairs
+        .iter()
+        .filter_map(|pair| Some((pair.source, shadow.columns.get(pair.target)?)))
+        .filter(|(_, column)| column.generated.is_none())
+        .map(|(source, column)| (source, column.name.clone()))
+        .collect();
+    let plan = |mode| {
+        CopyPlan::new(
+            job.source.clone(),
+            job.key.clone(),
+            shadow,
+            columns.clone(),
+            mode,
+        )
+    };
+    match plan(Mode::Ranged) {
+        Err(PlanError::UniqueInTheWay { .. }) => Ok(plan(Mode::Ordered)?),
+        other => Ok(other?),
+    }
+}
+
+async fn read_shadow(conn: &mut Conn, name: &TableName) -> Result<Table, Failure> {
+    Table::read(conn, name).await?.ok_or_else(|| {
+        Failure::new(
+            Remedy::State,
+            anyhow::anyhow!("table {} is gone: start anew with --fresh", name.plain()),
+        )
+    })
+}
+
+/// The stream reports every change of the definition after its start; one
+/// between the first look and the start must not pass unseen.
+async fn check_unchanged(job: &Job, conn: &mut Conn) -> Result<(), Failure> {
+    let now = Table::read(conn, &job.source.name).await?;
+    let unchanged =
+        now.is_some_and(|now| same_definition(&now.create_statement, &job.source.create_statement));
+    if unchanged {
+        return Ok(());
+    }
+    let table = job.source.name.plain();
+    Err(Failure::new(
+        Remedy::Retry,
+        anyhow::anyhow!("table {table} was changed by somebody while the job began: run it again"),
+    ))
+}
+
+async fn drop_leftovers(job: &Job, conn: &mut Conn) -> Result<(), Failure> {
+    let names = &job.names;
+    confirm(job)?;
+    for table in [&names.shadow, &names.sentinel, &names.probe] {
+        conn.query_drop(format!("DROP TABLE IF EXISTS {table}"))
+            .await
+            .map_err(|error| {
+                Failure::new(Remedy::Retry, error).context(format!("dropping {}", table.plain()))
+            })?;
+    }
+    tracing::info!(table = %names.shadow.plain(), "dropped what an earlier run had built");
+    Ok(())
+}
+
+/// A person at a terminal is asked before hours of work are dropped.
+fn confirm(job: &Job) -> Result<(), Failure> {
+    if !job.args.run.fresh || job.args.run.yes || !std::io::stdin().is_terminal() {
+        return Ok(());
+    }
+    tracing::warn!(
+        "about to drop the half-built {}: type yes to go on",
+        job.names.shadow.plain()
+    );
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).map_err(|error| {
+        Failure::new(Remedy::Usage, error).context("reading the answer; --yes needs none")
+    })?;
+    if answer.trim() == "yes" {
+        return Ok(());
+    }
+    Err(Failure::usage("not confirmed: nothing was dropped"))
+}

@@ -1,0 +1,182 @@
+//! Which privileges a job needs and lacks, read from `SHOW GRANTS`.
+
+use oxferry_schema::TableName;
+
+/// What the job does in the table's database.
+///
+/// Without `TRIGGER` the table's triggers can't even be seen. Source: MySQL 9.7
+/// manual, "Privileges Provided by MySQL", and the test
+/// `a_user_with_exactly_the_listed_privileges_can_migrate`.
+pub(crate) const IN_DATABASE: [&str; 10] = [
+    "SELECT",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "CREATE",
+    "DROP",
+    "ALTER",
+    "INDEX",
+    "LOCK TABLES",
+    "TRIGGER",
+];
+
+/// What the job does on the whole server: read the binary log.
+pub(crate) const ON_SERVER: [&str; 2] = ["REPLICATION SLAVE", "REPLICATION CLIENT"];
+
+/// Returns the privileges that `grants`, the lines of `SHOW GRANTS`, lack.
+///
+/// Reads grants on `*.*`, on the database (as a pattern) and on the table;
+/// grants on single columns don't count; a partial revoke takes away.
+pub(crate) fn missing(grants: &[String], table: &TableName) -> Vec<&'static str> {
+    let lines: Vec<Grant<'_>> = grants
+        .iter()
+        .filter_map(|line| Grant::parse(line))
+        .collect();
+    let on_server = ON_SERVER
+        .iter()
+        .filter(|p| !held(&lines, p, |scope| scope == Scope::Server));
+    let in_database = IN_DATABASE.iter().filter(|privilege| {
+        !held(&lines, privilege, |scope| match scope {
+            Scope::Server => true,
+            Scope::Database(pattern) => matches_pattern(pattern, table.schema.as_str()),
+            // The tables beside the source need the privileges too.
+            Scope::Other => false,
+        })
+    });
+    on_server.chain(in_database).copied().collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope<'a> {
+    Server,
+    Database(&'a str),
+    Other,
+}
+
+struct Grant<'a> {
+    revokes: bool,
+    privileges: Vec<&'a str>,
+    scope: Scope<'a>,
+}
+
+impl<'a> Grant<'a> {
+    /// Reads `GRANT a, b ON scope TO user`; a granted role has no `ON`.
+    fn parse(line: &'a str) -> Option<Self> {
+        let (revokes, rest) = match line.strip_prefix("GRANT ") {
+            Some(rest) => (false, rest),
+            None => (true, line.strip_prefix("REVOKE ")?),
+        };
+        let (privileges, rest) = rest.split_once(" ON ")?;
+        let end = if revokes { " FROM " } else { " TO " };
+        let (scope, _) = rest.rsplit_once(end)?;
+        let scope = match scope.strip_suffix(".*") {
+            Some("*") => Scope::Server,
+            Some(database) => Scope::Database(database.trim_matches('`')),
+            None => Scope::Other,
+        };
+        Some(Self {
+            revokes,
+            privileges: privileges.split(", ").map(str::trim).collect(),
+            scope,
+        })
+    }
+
+    fn names(&self, privilege: &str) -> bool {
+        self.privileges
+            .iter()
+            .any(|p| *p == privilege || *p == "ALL PRIVILEGES" || *p == "ALL")
+    }
+}
+
+fn held(grants: &[Grant<'_>], privilege: &str, covers: impl Fn(Scope<'_>) -> bool) -> bool {
+    let named = |revokes| {
+        grants
+            .iter()
+            .any(|g| g.revokes == revokes && g.names(privilege) && covers(g.scope))
+    };
+    // A partial revoke names a database; what a database grant gives back is
+    // printed as a grant on that database, never together with the revoke.
+    named(false) && !named(true)
+}
+
+/// `_` and `%` in a grant's database name are wildcards unless escaped.
+/// Source: MySQL 9.7 manual, "GRANT Statement", Database Privileges.
+fn matches_pattern(pattern: &str, name: &str) -> bool {
+    let mut chars = pattern.chars();
+    match chars.next() {
+        None => name.is_empty(),
+        Some('%') => {
+            let rest = chars.as_str();
+            (0..=name.len()).any(|at| {
+                name.get(at..)
+                    .is_some_and(|tail| matches_pattern(rest, tail))
+            })
+        }
+        Some(first) => {
+            let wanted = if first == '\\' {
+                chars.next()
+            } else {
+                Some(first)
+            };
+            let mut text = name.chars();
+            let found = text.next();
+            let any = first == '_' && found.is_some();
+            (any || (found.is_some() && found == wanted))
+                && matches_pattern(chars.as_str(), text.as_str())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oxferry_schema::Ident;
+
+    use super::*;
+
+    fn lacks(grants: &[&str]) -> Vec<&'static str> {
+        let name = |text: &str| Ident::new(text).unwrap();
+        let grants: Vec<String> = grants.iter().map(|g| (*g).to_owned()).collect();
+        missing(&grants, &TableName::new(name("my_db"), name("t")))
+    }
+
+    const DATABASE: &str =
+        "GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER, LOCK TABLES, TRIGGER ON";
+    const SERVER: &str = "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `u`@`%`";
+
+    #[test]
+    fn the_listed_privileges_are_enough() {
+        assert!(lacks(&[SERVER, &format!("{DATABASE} `my_db`.* TO `u`@`%`")]).is_empty());
+        assert!(lacks(&[SERVER, &format!("{DATABASE} `my\\_db`.* TO `u`@`%`")]).is_empty());
+        assert!(lacks(&[SERVER, &format!("{DATABASE} `my%`.* TO `u`@`%`")]).is_empty());
+        assert!(
+            lacks(&["GRANT ALL PRIVILEGES ON *.* TO `root`@`localhost` WITH GRANT OPTION"])
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        assert_eq!(lacks(&[SERVER]), IN_DATABASE);
+        assert_eq!(
+            lacks(&[&format!("{DATABASE} `my_db`.* TO `u`@`%`")]),
+            ON_SERVER
+        );
+        assert_eq!(
+            lacks(&[SERVER, &format!("{DATABASE} `myx`.* TO `u`@`%`")]),
+            IN_DATABASE
+        );
+        assert_eq!(
+            lacks(&[SERVER, "GRANT SELECT (`a`) ON `my_db`.`t` TO `u`@`%`"]),
+            IN_DATABASE
+        );
+    }
+
+    #[test]
+    fn a_partial_revoke_takes_away() {
+        let all = "GRANT ALL PRIVILEGES ON *.* TO `u`@`%`";
+        assert_eq!(
+            lacks(&[all, "REVOKE DELETE ON `my_db`.* FROM `u`@`%`"]),
+            ["DELETE"]
+        );
+    }
+}

@@ -1,0 +1,267 @@
+//! What a job shows of itself: phases, status lines or a bar, the summary.
+
+use std::{
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use oxferry_copier::pipeline::Status;
+use oxferry_state::Phase;
+
+use crate::log::Log;
+
+/// How often a status line is written where no person looks at a bar.
+const STATUS_EVERY: Duration = Duration::from_secs(10);
+
+/// How often the bar is drawn anew.
+const BAR_EVERY: Duration = Duration::from_millis(200);
+
+/// What the other parts of a job know, at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Snapshot {
+    /// What the pipeline shows.
+    pub(crate) copy: Status,
+    /// Rows whose fingerprints were compared.
+    pub(crate) rows_compared: u64,
+    /// Why the job waits, if it does.
+    pub(crate) throttled: Option<String>,
+    /// The greatest lag of a replica, where there is one.
+    pub(crate) lag: Option<Duration>,
+}
+
+/// A job's phases, and how far it is in each.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    bar: Option<ProgressBar>,
+    /// The server's estimate, corrected by what is counted on the way.
+    rows_expected: AtomicU64,
+    phases: Mutex<Phases>,
+}
+
+#[derive(Debug, Default)]
+struct Phases {
+    /// The phase under way, and since when.
+    current: Option<(Phase, Instant)>,
+    /// How long each of the phases before took, in their order.
+    taken: Vec<(Phase, Duration)>,
+}
+
+impl Progress {
+    /// Begins with the server's estimate of the rows to copy.
+    pub(crate) fn new(log: &Log, rows_expected: u64) -> Self {
+        let bar = log.bars().map(|bars| {
+            let style = "{prefix:>10} [{bar:30}] {percent:>3}% {msg}";
+            let style = ProgressStyle::with_template(style)
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
+            bars.add(ProgressBar::new(rows_expected.max(1)).with_style(style.progress_chars("=> ")))
+        });
+        Self {
+            bar,
+            rows_expected: AtomicU64::new(rows_expected),
+            phases: Mutex::new(Phases::default()),
+        }
+    }
+
+    /// Notes that `phase` begins now, and says so in the log.
+    pub(crate) fn enter(&self, phase: Phase) {
+        let now = Instant::now();
+        let mut phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((before, since)) = phases.current.replace((phase, now)) {
+            phases.taken.push((before, now.duration_since(since)));
+        }
+        drop(phases);
+        tracing::info!(phase = %phase.as_str(), "begins");
+        if let Some(bar) = &self.bar {
+            bar.set_prefix(phase.as_str());
+        }
+    }
+
+    /// Shows a remark beside the bar, where there is one.
+    pub(crate) fn note(&self, remark: String) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(remark);
+        }
+    }
+
+    /// Corrects the number of rows that are expected in all.
+    pub(crate) fn expect_rows(&self, rows: u64) {
+        self.rows_expected.store(rows, Ordering::Relaxed);
+    }
+
+    /// Returns how long each phase took, the one under way included.
+    pub(crate) fn times(&self) -> Vec<(Phase, Duration)> {
+        let phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
+        let current = phases
+            .current
+            .map(|(phase, since)| (phase, since.elapsed()));
+        phases.taken.iter().copied().chain(current).collect()
+    }
+
+    /// Takes the bar off the terminal.
+    pub(crate) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Shows what `look` sees, for as long as it is polled.
+    pub(crate) async fn show(&self, look: impl Fn() -> Snapshot + Send + Sync) {
+        let every = if self.bar.is_some() {
+            BAR_EVERY
+        } else {
+            STATUS_EVERY
+        };
+        let mut before = (Instant::now(), 0);
+        loop {
+            tokio::time::sleep(every).await;
+            let snapshot = look();
+            let Some((phase, since)) = self.current() else {
+                continue;
+            };
+            let done = rows_done(phase, &snapshot);
+            let now = Instant::now();
+            let rate = rate(done.saturating_sub(before.1), now.duration_since(before.0));
+            before = (now, done);
+            let figures = Figures::new(done, self.rows_expected.load(Ordering::Relaxed), rate);
+            match &self.bar {
+                Some(bar) => draw(bar, &figures, &snapshot),
+                None => write_line(phase, now.duration_since(since), &figures, &snapshot),
+            }
+        }
+    }
+
+    fn current(&self) -> Option<(Phase, Instant)> {
+        self.phases
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .current
+    }
+}
+
+/// Rows done of a phase, of how many, and when that may be all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Figures {
+    rows: u64,
+    expected: u64,
+    percent: u64,
+    rate: u64,
+    eta: Option<Duration>,
+}
+
+impl Figures {
+    /// The estimate of the rows may be too low: never shows more than 100 %.
+    fn new(rows: u64, expected: u64, rate: u64) -> Self {
+        let expected = expected.max(rows);
+        let percent = rows
+            .saturating_mul(100)
+            .checked_div(expected)
+            .unwrap_or(100);
+        let eta = (expected - rows).checked_div(rate).map(Duration::from_secs);
+        Self {
+            rows,
+            expected,
+            percent,
+            rate,
+            eta,
+        }
+    }
+}
+
+const fn rows_done(phase: Phase, snapshot: &Snapshot) -> u64 {
+    match phase {
+        Phase::Verify => snapshot.rows_compared,
+        Phase::Preflight
+        | Phase::NativeDdl
+        | Phase::Prepare
+        | Phase::Copy
+        | Phase::CatchUp
+        | Phase::Index
+        | Phase::Analyze
+        | Phase::Deferred
+        | Phase::Cutover
+        | Phase::Reverse
+        | Phase::Cleanup
+        | Phase::Done => snapshot.copy.rows_copied,
+    }
+}
+
+/// Rows a second.
+fn rate(rows: u64, took: Duration) -> u64 {
+    let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    rows.saturating_mul(1000).checked_div(took_ms).unwrap_or(0)
+}
+
+fn eta_text(eta: Option<Duration>) -> String {
+    eta.map_or_else(
+        || "unknown".to_owned(),
+        |eta| humantime::format_duration(eta).to_string(),
+    )
+}
+
+fn draw(bar: &ProgressBar, figures: &Figures, snapshot: &Snapshot) {
+    bar.set_length(figures.expected.max(1));
+    bar.set_position(figures.rows);
+    let throttled = snapshot
+        .throttled
+        .as_ref()
+        .map(|why| format!(", waiting: {why}"));
+    bar.set_message(format!(
+        "{} rows, {}/s, {} changes applied, {} waiting, {} left{}",
+        figures.rows,
+        figures.rate,
+        snapshot.copy.changes_applied,
+        snapshot.copy.changes_waiting,
+        eta_text(figures.eta),
+        throttled.unwrap_or_default(),
+    ));
+}
+
+fn write_line(phase: Phase, since: Duration, figures: &Figures, snapshot: &Snapshot) {
+    let throttled = snapshot.throttled.as_deref().unwrap_or("no");
+    let lag_ms = snapshot
+        .lag
+        .map(|lag| u64::try_from(lag.as_millis()).unwrap_or(u64::MAX));
+    tracing::info!(
+        status = %phase.as_str(),
+        for_s = since.as_secs(),
+        rows = figures.rows,
+        rows_expected = figures.expected,
+        percent = figures.percent,
+        rows_per_s = figures.rate,
+        changes_applied = snapshot.copy.changes_applied,
+        changes_waiting = snapshot.copy.changes_waiting,
+        lag_ms,
+        %throttled,
+        eta = %eta_text(figures.eta),
+        "status"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_low_estimate_never_shows_more_than_everything() {
+        let figures = Figures::new(150, 100, 10);
+        assert_eq!((figures.expected, figures.percent), (150, 100));
+        assert_eq!(figures.eta, Some(Duration::ZERO));
+    }
+
+    #[test]
+    fn without_a_rate_there_is_no_end_in_sight() {
+        assert_eq!(Figures::new(0, 100, 0).eta, None);
+        assert_eq!(Figures::new(50, 100, 10).eta, Some(Duration::from_secs(5)));
+        assert_eq!(Figures::new(0, 0, 0).percent, 100);
+    }
+
+    #[test]
+    fn a_rate_is_rows_a_second() {
+        assert_eq!(rate(500, Duration::from_millis(250)), 2000);
+        assert_eq!(rate(500, Duration::ZERO), 0);
+    }
+}
