@@ -89,6 +89,7 @@ impl Table {
             name: &name,
         };
         let columns = reader.columns().await?;
+        let counts = columns.iter().any(|column| column.auto_increment);
         let indexes = reader.indexes().await?;
         let create_statement = reader.create_statement().await?;
         Ok(Some(Self {
@@ -98,7 +99,8 @@ impl Table {
             engine: facts.engine,
             row_estimate: facts.row_estimate,
             size_bytes: facts.size_bytes,
-            auto_increment: facts.auto_increment,
+            // The server gives a number for tables that had such a column, too.
+            auto_increment: facts.auto_increment.filter(|_| counts),
             create_statement,
         }))
     }

@@ -134,7 +134,7 @@ impl ConnectError {
                 source,
             };
         }
-        if is_tls(&source) {
+        if is_tls(&source) || (url.socket.is_none() && is_file(&source)) {
             return Self::Tls { server, source };
         }
         match classify(&source) {
@@ -250,6 +250,17 @@ const fn lacks_tls(error: &Error) -> bool {
     matches!(error, Error::Driver(DriverError::NoClientSslFlagFromServer))
 }
 
+/// A file that can't be read; by TCP that can only be one of the certificates.
+fn is_file(error: &Error) -> bool {
+    let Error::Io(IoError::Io(error)) = error else {
+        return false;
+    };
+    matches!(
+        error.kind(),
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied
+    )
+}
+
 /// An encrypted connection that failed, however the library reports it.
 ///
 /// The certificate's fault arrives as an I/O error around the TLS library's
@@ -300,6 +311,14 @@ mod tests {
         );
         assert_eq!(error.remedy(), Remedy::Unreachable);
         assert!(!format!("{error:?}").contains("geheim"));
+    }
+
+    #[test]
+    fn a_session_says_who_it_is_and_what_for() {
+        let opts = url().opts("tests");
+        let attributes = opts.connect_attributes().unwrap();
+        assert_eq!(attributes["program_name"], "oxferry");
+        assert_eq!(attributes["oxferry_purpose"], "tests");
     }
 
     #[test]

@@ -212,6 +212,12 @@ impl ServerUrl {
         &self.tls
     }
 
+    /// Returns whether a password is known.
+    #[must_use]
+    pub const fn has_password(&self) -> bool {
+        self.password.is_some()
+    }
+
     /// Returns the same login on another server, such as a replica, by TCP.
     #[must_use]
     pub fn with_address(&self, host: &str, port: u16) -> Self {

@@ -12,7 +12,21 @@ pub(super) fn is_indexable(column: &Column) -> bool {
         column.column_type.as_str(),
         "char(0)" | "varchar(0)" | "binary(0)" | "varbinary(0)"
     );
-    !empty && column.data_type != "json" && !is_opaque(column)
+    !empty && column.data_type != "json" && (!is_opaque(column) || is_spatial(column))
+}
+
+/// Returns whether the column takes a SPATIAL index: geometry that is NOT NULL.
+fn is_spatial(column: &Column) -> bool {
+    is_opaque(column) && column.data_type != "vector" && !column.nullable
+}
+
+/// Returns which kind of index the column takes.
+pub(super) fn index_kind(column: &Column, converted: bool) -> &'static str {
+    if !converted && is_spatial(column) {
+        "SPATIAL INDEX"
+    } else {
+        "INDEX"
+    }
 }
 
 /// Writes the index part for the column: one character of a string.

@@ -211,7 +211,8 @@ impl<'a> Scratch<'a> {
     fn tagging(&self, columns: &[usize], converted: bool) -> String {
         self.each(columns, |at, column| {
             format!(
-                "ADD INDEX `{}` ({})",
+                "ADD {} `{}` ({})",
+                marker::index_kind(column, converted),
                 self.tag(at),
                 marker::index_part(column, converted)
             )

@@ -21,7 +21,8 @@ async fn a_session_has_the_settings_that_every_part_relies_on() {
         settings.unwrap(),
         (
             "+00:00".to_owned(),
-            "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION".to_owned(),
+            "NO_AUTO_VALUE_ON_ZERO,STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION"
+                .to_owned(),
             "READ-COMMITTED".to_owned(),
             10,
             5,
@@ -36,28 +37,6 @@ async fn a_session_has_the_settings_that_every_part_relies_on() {
         .await
         .unwrap();
     assert_eq!(charset.unwrap(), ("utf8mb4".to_owned(), u64::MAX, 0));
-}
-
-#[tokio::test]
-async fn a_session_says_who_it_is_and_what_for() {
-    let mut place = Place::new().await;
-    let attributes: Vec<(String, String)> = place
-        .conn
-        .query(
-            "SELECT ATTR_NAME, ATTR_VALUE FROM performance_schema.session_connect_attrs \
-             WHERE PROCESSLIST_ID = CONNECTION_ID() AND ATTR_NAME IN ('program_name', 'oxferry_purpose') \
-             ORDER BY ATTR_NAME",
-        )
-        .await
-        .unwrap();
-    let text = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    assert_eq!(
-        attributes,
-        [
-            text("oxferry_purpose", "tests"),
-            text("program_name", "oxferry")
-        ]
-    );
 }
 
 #[tokio::test]
