@@ -4,6 +4,7 @@
 
 mod event_type;
 mod payload;
+mod query;
 
 use std::collections::HashMap;
 
@@ -13,6 +14,7 @@ use mysql_common::binlog::{
     events::{Event, ExecuteLoadQueryEvent, GtidEvent},
 };
 use payload::Payload;
+use query::{Query, shortened};
 
 use crate::{
     FilePosition, Gtid, Position, StreamError, StreamEvent, TransactionName,
@@ -479,38 +481,5 @@ impl Log {
     }
 }
 
-/// A statement in the log.
-#[derive(Debug)]
-struct Query<'a> {
-    schema: &'a [u8],
-    sql: &'a [u8],
-}
-
-impl<'a> Query<'a> {
-    /// Source: MySQL 9.7, `libs/mysql/binlog/event/statement_events.h`, `Query_event`.
-    fn parse(body: &'a [u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(body);
-        reader.take(8, "thread and time of a statement")?;
-        let schema_length = reader.little(1, "length of the default database")?;
-        reader.take(2, "error code of a statement")?;
-        let variables_length = reader.little(2, "length of the status variables")?;
-        reader.take(variables_length, "status variables")?;
-        let schema = reader.take(schema_length, "default database")?;
-        reader.take(1, "end of the default database")?;
-        Ok(Self {
-            schema,
-            sql: reader.rest(),
-        })
-    }
-}
-
-/// A statement, shortened to a readable length.
-fn shortened(sql: &[u8]) -> String {
-    const CHARACTERS_MAX: usize = 200;
-    let text = String::from_utf8_lossy(sql);
-    let mut short: String = text.chars().take(CHARACTERS_MAX).collect();
-    if short.len() < text.len() {
-        short.push('\u{2026}');
-    }
-    short
-}
+#[cfg(test)]
+mod tests;

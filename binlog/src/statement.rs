@@ -64,8 +64,8 @@ impl Meaning {
             "ROLLBACK" if rest.after(1).skip("WORK").is("TO") => Self::RollbackTo,
             "ROLLBACK" => Self::Rollback,
             "XA" => xa(sql, rest.after(1)),
-            "INSERT" | "UPDATE" | "DELETE" | "REPLACE" | "LOAD" | "WITH" | "CALL" => watched
-                .find_in_text(sql)
+            "INSERT" | "UPDATE" | "DELETE" | "REPLACE" | "LOAD" | "WITH" | "CALL" => tokens
+                .mention(sql, watched)
                 .map_or(Self::Other, Self::RowChange),
             "SAVEPOINT" | "RELEASE" | "GRANT" | "REVOKE" | "SET" | "FLUSH" | "ANALYZE"
             | "OPTIMIZE" | "REPAIR" | "CHECK" | "DO" | "INSTALL" | "UNINSTALL" => Self::Other,

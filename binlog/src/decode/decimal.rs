@@ -17,10 +17,12 @@ pub(crate) fn read(
     scale: u8,
 ) -> Result<Vec<u8>, DecodeError> {
     const FIELD: &str = "DECIMAL";
-    let whole = precision.checked_sub(scale).ok_or(DecodeError::Invalid {
-        field: FIELD,
-        value: scale.into(),
-    })?;
+    let whole = precision
+        .checked_sub(scale)
+        .ok_or_else(|| DecodeError::Invalid {
+            field: FIELD,
+            value: scale.into(),
+        })?;
     let mut bytes = [0; 40];
     let length = packed_length(whole) + packed_length(scale);
     let packed = reader.take(length, FIELD)?;

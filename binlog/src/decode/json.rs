@@ -173,10 +173,8 @@ impl Writer {
                 0x0C => self.text.extend_from_slice(b"\\f"),
                 0x0D => self.text.extend_from_slice(b"\\r"),
                 0x00..=0x1F => {
-                    self.text.extend_from_slice(b"\\u00");
-                    for digit in [byte >> 4, byte & 15] {
-                        self.text.push(b"0123456789abcdef"[usize::from(digit)]);
-                    }
+                    let escaped = format!("\\u{byte:04x}");
+                    self.text.extend_from_slice(escaped.as_bytes());
                 }
                 _ => self.text.push(*byte),
             }
@@ -188,19 +186,24 @@ impl Writer {
     /// where it would else read as an integer.
     ///
     /// Plain digits are used where the decimal point stands no farther than
-    /// 15 places from the first digit. Source: MySQL 9.7, `strings/dtoa.cc`,
-    /// `MAX_DECPT_FOR_F_FORMAT`.
+    /// 15 places from the first digit, or has digits behind it. Source:
+    /// MySQL 9.7, `strings/dtoa.cc`, `my_gcvt`, and observed on 9.7.4.
     fn double(&mut self, number: f64) -> Result<(), DecodeError> {
         let text = format!("{number:e}");
-        let exponent = text
-            .split_once('e')
-            .and_then(|(_, e)| e.parse::<i32>().ok());
-        match exponent {
-            Some(-15..=14) => self.display(format_args!("{number:?}")),
-            Some(_) => self.display(text),
+        let split = text.split_once('e');
+        let split = split.and_then(|(digits, e)| Some((digits, e.parse::<i32>().ok()?)));
+        let Some((digits, exponent)) = split else {
             // Infinity and NaN have no text in JSON, and no server stores them.
-            None => Err(invalid(number.to_bits())),
+            return Err(invalid(number.to_bits()));
+        };
+        let digits = digits.bytes().filter(u8::is_ascii_digit).count();
+        let has_fraction = usize::try_from(exponent).is_ok_and(|places| digits > places + 1);
+        if !(-15..=14).contains(&exponent) && !has_fraction {
+            return self.display(text);
         }
+        let plain = number.to_string();
+        let point = if plain.contains('.') { "" } else { ".0" };
+        self.display(format_args!("{plain}{point}"))
     }
 
     /// Writes a value of an SQL type.
@@ -315,6 +318,18 @@ mod tests {
         check(&double(-0.0), "-0.0");
         check(&double(1e300), "1e300");
         check(&double(0.1), "0.1");
+        for (number, text) in [
+            (1e15, "1e15"),
+            (1e14, "100000000000000.0"),
+            (1_234_567_890_123_456.0, "1.234567890123456e15"),
+            (1_234_567_890_123_456.5, "1234567890123456.5"),
+            (1e-15, "0.000000000000001"),
+            (1e-16, "1e-16"),
+            (1.5e-7, "0.00000015"),
+            (5e-324, "5e-324"),
+        ] {
+            check(&double(number), text);
+        }
         check(&[0x05, 1, 0], "1");
     }
 

@@ -236,7 +236,7 @@ async fn selected(conn: &mut Conn) -> Vec<Vec<Value>> {
 
 fn plain(value: &Value) -> Value {
     match value {
-        Value::Int(number) => u64::try_from(*number).map_or(value.clone(), Value::UInt),
+        Value::Int(number) => u64::try_from(*number).map_or_else(|_| value.clone(), Value::UInt),
         Value::Float(number) => Value::UInt(number.to_bits().into()),
         Value::Double(number) => Value::UInt(number.to_bits()),
         other => other.clone(),
