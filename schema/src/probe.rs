@@ -102,6 +102,8 @@ const INDEXES_MAX: usize = 64;
 /// indexes with it through any renaming, and drops them with it. A column that
 /// can't be indexed is made an indexable one beforehand. Where the new type
 /// can't be indexed, a row with a mark in the column is carried along instead.
+/// Only that a column is dropped is read from the statement: when one of the same
+/// name is added, the server gives it the old one's indexes (observed on 9.7.4).
 ///
 /// The source table itself is only read. The copies are dropped, on an error
 /// too; a crash leaves one, which the next call replaces.
@@ -118,19 +120,29 @@ const INDEXES_MAX: usize = 64;
 pub async fn probe(conn: &mut Conn, source: &Table, alter: &Alter) -> Result<Altered, ProbeError> {
     let name = ShadowNames::beside(&source.name).probe;
     let mut scratch = Scratch::new(conn, source, &name, alter);
-    let altered = ask(&mut scratch, source).await;
+    let altered = ask(&mut scratch, source, alter).await;
     let dropped = scratch.drop().await;
     let altered = altered?;
     dropped?;
     Ok(altered)
 }
 
-async fn ask(scratch: &mut Scratch<'_>, source: &Table) -> Result<Altered, ProbeError> {
+async fn ask(
+    scratch: &mut Scratch<'_>,
+    source: &Table,
+    alter: &Alter,
+) -> Result<Altered, ProbeError> {
     scratch.renew().await?;
     scratch.alter().await?;
     let table = scratch.read().await?;
     let mut carried = Carried::new(source, &table);
     let (plain, other): (Vec<usize>, Vec<usize>) = (0..source.columns.len())
+        .filter(|at| {
+            !source
+                .columns
+                .get(*at)
+                .is_some_and(|c| alter.drops(&c.name))
+        })
         .partition(|at| source.columns.get(*at).is_some_and(marker::is_indexable));
     let mut left = carried.follow(scratch, plain, false).await?;
     left.extend(other);

@@ -32,6 +32,7 @@ pub struct Alter {
     table: Option<NamedTable>,
     clauses: Vec<String>,
     fingerprint: String,
+    drops: Vec<String>,
     sets_auto_increment: bool,
 }
 
@@ -190,6 +191,12 @@ impl Alter {
         &self.fingerprint
     }
 
+    /// Returns whether a clause drops the column; letter case doesn't count.
+    #[must_use]
+    pub fn drops(&self, column: &Ident) -> bool {
+        self.drops.contains(&column.as_str().to_lowercase())
+    }
+
     /// Returns whether the statement gives the table's next automatic value.
     #[must_use]
     pub const fn sets_auto_increment(&self) -> bool {
@@ -215,6 +222,7 @@ impl Alter {
             table,
             clauses: Vec::new(),
             fingerprint: String::new(),
+            drops: Vec::new(),
             sets_auto_increment: false,
         };
         for lexemes in split(lexemes)? {
@@ -224,6 +232,7 @@ impl Alter {
                 refusal,
             })?;
             alter.sets_auto_increment |= clause::sets_auto_increment(lexemes);
+            alter.drops.extend(clause::dropped_column(lexemes));
             let comma = if alter.fingerprint.is_empty() {
                 ""
             } else {
@@ -485,6 +494,15 @@ mod tests {
             whole.fingerprint(),
             Alter::clauses("ADD a INT").unwrap().fingerprint()
         );
+    }
+
+    #[test]
+    fn dropped_columns_are_told_from_dropped_indexes() {
+        let alter =
+            Alter::clauses("DROP a, DROP COLUMN `B`, DROP INDEX c, DROP PRIMARY KEY").unwrap();
+        let drops = |name| alter.drops(&Ident::new(name).unwrap());
+        assert!(drops("A") && drops("b"));
+        assert!(!drops("c") && !drops("index") && !drops("primary"));
     }
 
     #[test]

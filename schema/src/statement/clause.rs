@@ -98,6 +98,18 @@ pub(super) fn sets_auto_increment(clause: &[Lexeme<'_>]) -> bool {
     is_option && has_word(clause, "AUTO_INCREMENT")
 }
 
+/// Returns the column that the clause drops, in lower case: `DROP [COLUMN] name`.
+pub(super) fn dropped_column(clause: &[Lexeme<'_>]) -> Option<String> {
+    let mut lexemes = clause.iter().filter(|lexeme| lexeme.word() != "COLUMN");
+    let drop = lexemes.next()?;
+    let name = lexemes.find(|l| !matches!(l.word().as_str(), "IF" | "EXISTS"))?;
+    let is_index = matches!(name.word().as_str(), "INDEX" | "KEY" | "PRIMARY");
+    if drop.word() != "DROP" || is_index {
+        return None;
+    }
+    name.name().map(|name| name.to_lowercase())
+}
+
 /// Returns the clause with one space between its pieces and its first word and
 /// reserved words in upper case.
 pub(super) fn fingerprint(clause: &[Lexeme<'_>]) -> String {
