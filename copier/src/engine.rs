@@ -49,6 +49,8 @@ mod ordered;
 mod ranged;
 mod ranges;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use oxferry_schema::KeyRange;
 

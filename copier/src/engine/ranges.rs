@@ -223,3 +223,95 @@ fn minus(range: KeyRange, gone: &KeyRange) -> impl Iterator<Item = KeyRange> {
 fn is_void(range: &KeyRange) -> bool {
     matches!((&range.lower, &range.upper), (Some(lower), Some(upper)) if upper <= lower)
 }
+
+#[cfg(test)]
+mod tests {
+    use oxferry_schema::KeyPart;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const KEYS: i128 = 12;
+
+    fn key(number: i128) -> Key {
+        Key::new([KeyPart::Int(number)])
+    }
+
+    fn bound() -> impl Strategy<Value = Option<i128>> {
+        prop_oneof![1 => Just(None), 4 => (0..KEYS).prop_map(Some)]
+    }
+
+    fn range() -> impl Strategy<Value = KeyRange> {
+        let bounds = (bound(), bound()).prop_filter("empty", |(lower, upper)| {
+            lower.zip(*upper).is_none_or(|(lower, upper)| lower < upper)
+        });
+        bounds.prop_map(|(lower, upper)| KeyRange {
+            lower: lower.map(key),
+            upper: upper.map(key),
+        })
+    }
+
+    /// The keys of a range, with one before and one behind all bounds.
+    fn keys(range: &KeyRange) -> Vec<i128> {
+        (-1..=KEYS).filter(|k| range.contains(&key(*k))).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_set_covers_what_was_put_in_and_not_taken_out(
+            steps in prop::collection::vec((any::<bool>(), range()), 1..12),
+            asked in range(),
+        ) {
+            let mut set = RangeSet::default();
+            let mut model = std::collections::BTreeSet::new();
+            for (adds, range) in steps {
+                if adds {
+                    model.extend(keys(&range));
+                    set.insert(range);
+                } else {
+                    model.retain(|k| !range.contains(&key(*k)));
+                    set.remove(&range);
+                }
+            }
+            for k in -1..=KEYS {
+                prop_assert_eq!(set.contains(&key(k)), model.contains(&k), "{}", k);
+            }
+            let covers = keys(&asked).iter().all(|k| model.contains(k));
+            prop_assert_eq!(set.covers(&asked), covers);
+        }
+
+        #[test]
+        fn covered_ranges_are_in_key_order_and_do_not_touch(
+            ranges in prop::collection::vec(range(), 1..8),
+        ) {
+            let mut set = RangeSet::default();
+            for range in ranges {
+                set.insert(range);
+            }
+            for pair in set.to_vec().windows(2) {
+                prop_assert!(pair[0].upper.is_some() && pair[0].upper < pair[1].lower, "{:?}", pair);
+            }
+        }
+
+        #[test]
+        fn a_map_finds_overlaps_and_the_range_of_a_key(
+            ranges in prop::collection::vec(range(), 1..8),
+            asked in range(),
+        ) {
+            let mut map = RangeMap::default();
+            let mut held: Vec<KeyRange> = Vec::new();
+            for range in ranges {
+                let overlaps = held.iter().any(|h| keys(h).iter().any(|k| range.contains(&key(*k))));
+                prop_assert_eq!(map.overlaps(&range), overlaps);
+                if !overlaps {
+                    map.insert(range.clone(), held.len());
+                    held.push(range);
+                }
+            }
+            for k in keys(&asked) {
+                let expected = held.iter().position(|range| range.contains(&key(k)));
+                prop_assert_eq!(map.find(&key(k)).copied(), expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The engine's rules, one by one.
+
+use oxferry_schema::{Key, KeyPart, KeyRange, Row, Value};
+
+use super::*;
+use crate::KeyedChange;
+
+const TABLE: TableId = TableId(0);
+
+fn key(number: i128) -> Key {
+    Key::new([KeyPart::Int(number)])
+}
+
+fn range(lower: i128, upper: i128) -> KeyRange {
+    KeyRange {
+        lower: Some(key(lower)),
+        upper: Some(key(upper)),
+    }
+}
+
+fn change(number: i128, version: i64) -> KeyedChange {
+    KeyedChange {
+        key: key(number),
+        image: Some(Row::new([Value::Int(version)])),
+    }
+}
+
+/// Begins with one table, `[0, 10)` closed and the rest to be looked up.
+fn engine(mode: Mode) -> Engine {
+    engine_with(mode, EngineConfig::default())
+}
+
+fn engine_with(mode: Mode, config: EngineConfig) -> Engine {
+    Engine::new(config, vec![TablePlan::resume(mode, vec![range(0, 10)])])
+}
+
+/// Dispatches one transaction with one change.
+fn dispatch(engine: &mut Engine, seq: u64, change: KeyedChange) {
+    engine.handle_change(TxnSeq(seq), TABLE, change);
+    engine.handle_commit(TxnSeq(seq));
+}
+
+/// Opens a chunk and passes its barrier.
+fn copying(engine: &mut Engine, range: KeyRange) -> ChunkId {
+    engine.handle_range(TABLE, range);
+    let Some(Action::Barrier { id }) = engine.poll() else {
+        panic!("a chunk that opens after a change needs a barrier");
+    };
+    engine.handle_barrier_passed(id);
+    let Some(Action::Copy { chunk, .. }) = engine.poll() else {
+        panic!("the barrier has been passed");
+    };
+    chunk
+}
+
+/// Returns the next batch's number and its versions by key.
+fn batch(engine: &mut Engine) -> Option<(BatchId, Vec<KeyedChange>)> {
+    match engine.poll() {
+        None => None,
+        Some(Action::Apply { id, batch, .. }) => Some((id, batch.changes)),
+        Some(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_change_that_a_later_chunk_reads_is_thrown_away_only_in_ranged_mode() {
+    for (mode, discarded) in [(Mode::Ranged, 1), (Mode::Ordered, 0)] {
+        let mut engine = engine(mode);
+        dispatch(&mut engine, 1, change(50, 1));
+        let progress = engine.progress(TABLE).unwrap();
+        assert_eq!(
+            (progress.changes_dispatched, progress.changes_discarded),
+            (1, discarded)
+        );
+        assert_eq!(engine.is_idle(), mode == Mode::Ranged);
+    }
+}
+
+#[test]
+fn in_ranged_mode_only_changes_of_an_open_chunk_wait() {
+    let mut engine = engine(Mode::Ranged);
+    let chunk = copying(&mut engine, range(10, 20));
+    dispatch(&mut engine, 1, change(15, 1));
+    dispatch(&mut engine, 2, change(5, 2));
+    assert_eq!(batch(&mut engine).unwrap().1, [change(5, 2)]);
+    assert_eq!(batch(&mut engine), None);
+    engine.handle_chunk_copied(chunk, 3);
+    assert_eq!(batch(&mut engine).unwrap().1, [change(15, 1)]);
+}
+
+#[test]
+fn in_ordered_mode_every_change_waits_for_the_chunks_open_at_its_dispatch() {
+    let mut engine = engine(Mode::Ordered);
+    let first = copying(&mut engine, range(10, 20));
+    dispatch(&mut engine, 1, change(5, 1));
+    let second = copying(&mut engine, range(20, 30));
+    dispatch(&mut engine, 2, change(5, 2));
+    engine.handle_chunk_copied(first, 0);
+    let (id, changes) = batch(&mut engine).unwrap();
+    assert_eq!(
+        changes,
+        [change(5, 1)],
+        "the chunk that opened later doesn't extend the wait"
+    );
+    engine.handle_batch_applied(id);
+    assert_eq!(batch(&mut engine), None);
+    engine.handle_chunk_copied(second, 0);
+    assert_eq!(batch(&mut engine).unwrap().1, [change(5, 2)]);
+}
+
+#[test]
+fn a_chunk_does_not_open_inside_a_transaction_that_touched_its_table() {
+    let mut engine = engine(Mode::Ranged);
+    engine.handle_change(TxnSeq(1), TABLE, change(50, 1));
+    engine.handle_range(TABLE, range(10, 60));
+    assert_eq!(engine.poll(), None);
+    engine.handle_commit(TxnSeq(1));
+    assert!(matches!(engine.poll(), Some(Action::Barrier { .. })));
+}
+
+#[test]
+fn chunks_that_open_while_a_barrier_runs_wait_for_the_next() {
+    let mut engine = engine(Mode::Ranged);
+    engine.handle_range(TABLE, range(10, 20));
+    let Some(Action::Barrier { id: first }) = engine.poll() else {
+        panic!()
+    };
+    dispatch(&mut engine, 1, change(5, 1));
+    engine.handle_range(TABLE, range(20, 30));
+    assert!(batch(&mut engine).is_some());
+    engine.handle_barrier_passed(first);
+    let Some(Action::Barrier { id: second }) = engine.poll() else {
+        panic!()
+    };
+    assert_ne!(first, second);
+    assert!(
+        matches!(engine.poll(), Some(Action::Copy { .. })),
+        "the first chunk goes on"
+    );
+    assert_eq!(engine.poll(), None);
+    engine.handle_barrier_passed(second);
+    assert!(matches!(engine.poll(), Some(Action::Copy { .. })));
+}
+
+#[test]
+fn no_barrier_is_needed_while_nothing_was_dispatched_since_the_last() {
+    let mut engine = engine(Mode::Ranged);
+    copying(&mut engine, range(10, 20));
+    engine.handle_range(TABLE, range(20, 30));
+    assert!(matches!(engine.poll(), Some(Action::Copy { .. })));
+}
+
+#[test]
+fn newer_images_of_a_key_in_flight_wait_for_the_batch() {
+    let mut engine = engine(Mode::Ranged);
+    dispatch(&mut engine, 1, change(5, 1));
+    let (id, _) = batch(&mut engine).unwrap();
+    dispatch(&mut engine, 2, change(5, 2));
+    dispatch(&mut engine, 3, change(5, 3));
+    assert_eq!(batch(&mut engine), None);
+    assert_eq!(engine.resume_seq(), TxnSeq(1));
+    engine.handle_batch_applied(id);
+    assert_eq!(engine.resume_seq(), TxnSeq(2));
+    assert_eq!(batch(&mut engine).unwrap().1, [change(5, 3)]);
+}
+
+#[test]
+fn in_ordered_mode_the_next_wave_begins_when_the_last_is_done() {
+    let config = EngineConfig {
+        batch_rows_max: 1,
+        apply_slots: 2,
+        ..EngineConfig::default()
+    };
+    let mut engine = engine_with(Mode::Ordered, config);
+    for seq in 1..=3 {
+        dispatch(&mut engine, seq, change(seq.into(), 1));
+    }
+    let (first, _) = batch(&mut engine).unwrap();
+    let (second, _) = batch(&mut engine).unwrap();
+    engine.handle_batch_applied(first);
+    assert_eq!(batch(&mut engine), None);
+    engine.handle_batch_applied(second);
+    assert!(batch(&mut engine).is_some());
+}
+
+#[test]
+fn a_full_buffer_refuses_changes_until_some_are_applied() {
+    let config = EngineConfig {
+        buffer_rows_max: 2,
+        ..EngineConfig::default()
+    };
+    let mut engine = engine_with(Mode::Ranged, config);
+    dispatch(&mut engine, 1, change(1, 1));
+    assert!(engine.accepts_changes());
+    dispatch(&mut engine, 2, change(2, 1));
+    assert!(!engine.accepts_changes());
+    let (id, _) = batch(&mut engine).unwrap();
+    engine.handle_batch_applied(id);
+    assert!(engine.accepts_changes());
+}
+
+#[test]
+fn a_repair_waits_for_batches_in_flight_and_holds_back_changes() {
+    let mut engine = engine(Mode::Ranged);
+    dispatch(&mut engine, 1, change(5, 1));
+    let (id, _) = batch(&mut engine).unwrap();
+    engine.repair(TABLE, range(4, 6));
+    let Some(Action::Barrier { id: barrier }) = engine.poll() else {
+        panic!()
+    };
+    engine.handle_barrier_passed(barrier);
+    assert_eq!(engine.poll(), None, "the batch may write into the range");
+    assert_eq!(
+        engine.progress(TABLE).unwrap().closed,
+        [range(0, 4), range(6, 10)]
+    );
+    engine.handle_batch_applied(id);
+    let Some(Action::Copy {
+        chunk, again: true, ..
+    }) = engine.poll()
+    else {
+        panic!()
+    };
+    dispatch(&mut engine, 2, change(5, 2));
+    assert_eq!(engine.poll(), None);
+    engine.handle_chunk_copied(chunk, 1);
+    assert_eq!(batch(&mut engine).unwrap().1, [change(5, 2)]);
+    assert_eq!(engine.progress(TABLE).unwrap().closed, [range(0, 10)]);
+}
+
+#[test]
+fn draining_hands_out_everything_that_is_buffered() {
+    let mut engine = engine(Mode::Ordered);
+    engine.handle_ranges_exhausted(TABLE);
+    engine.set_applying(false);
+    dispatch(&mut engine, 1, change(1, 1));
+    dispatch(&mut engine, 2, change(2, 1));
+    assert_eq!(engine.poll(), None);
+    let drained = engine.drain().unwrap();
+    assert_eq!(drained.len(), 1);
+    assert!(!engine.is_idle() && engine.drain().is_none());
+    engine.handle_drained();
+    assert!(engine.is_idle() && engine.is_copied());
+    assert_eq!(engine.settled_through(), TxnSeq(2));
+}
+
+#[test]
+fn nothing_is_drained_while_a_batch_is_in_flight() {
+    let mut engine = engine(Mode::Ranged);
+    dispatch(&mut engine, 1, change(1, 1));
+    assert!(batch(&mut engine).is_some());
+    assert_eq!(engine.drain(), None);
+}
+
+#[test]
+fn a_throttle_stops_new_chunks_and_lets_open_ones_end() {
+    let mut engine = engine(Mode::Ranged);
+    let chunk = copying(&mut engine, range(10, 20));
+    engine.set_copying(false);
+    engine.handle_range(TABLE, range(20, 30));
+    assert_eq!((engine.poll(), engine.wanted_range()), (None, None));
+    engine.handle_chunk_copied(chunk, 1);
+    assert_eq!(engine.poll(), None);
+    engine.set_copying(true);
+    assert!(matches!(engine.poll(), Some(Action::Copy { .. })));
+}
+
+#[test]
+fn tables_are_looked_up_by_turns() {
+    let plan = TablePlan::new(Mode::Ranged);
+    let mut engine = Engine::new(EngineConfig::default(), vec![plan.clone(), plan]);
+    assert_eq!(engine.wanted_range(), Some(TableId(0)));
+    engine.handle_range(TableId(0), range(0, 5));
+    assert_eq!(engine.wanted_range(), Some(TableId(1)));
+    engine.handle_ranges_exhausted(TableId(1));
+    assert_eq!(engine.wanted_range(), Some(TableId(0)));
+}
+
+#[test]
+fn once_its_unique_index_stands_a_table_goes_on_in_order() {
+    let mut engine = engine(Mode::Ranged);
+    engine.handle_ranges_exhausted(TABLE);
+    engine.set_applying(false);
+    dispatch(&mut engine, 1, change(1, 1));
+    engine.handle_indexes_built(TABLE);
+    engine.set_applying(true);
+    let (id, _) = batch(&mut engine).unwrap();
+    dispatch(&mut engine, 2, change(2, 1));
+    assert_eq!(batch(&mut engine), None, "the wave is under way");
+    engine.handle_batch_applied(id);
+    assert!(batch(&mut engine).is_some());
+}
