@@ -129,7 +129,7 @@ impl TableSpec {
     /// Makes the database and the table, and fills it with [`TableSpec::rows`] rows.
     ///
     /// Every row differs, and the same seed makes the same rows. A million
-    /// sysbench rows take some ten seconds.
+    /// sysbench rows take about fifteen seconds on two cores.
     ///
     /// # Errors
     ///

@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(code) => code,
         Err(error) => {
-            complain(&format!("{error:#}"));
+            complain(&report::chain(&error));
             ExitCode::FAILURE
         }
     }

@@ -16,6 +16,17 @@ pub(crate) fn complain(line: &str) {
     let _ = writeln!(io::stderr(), "xtask: {line}");
 }
 
+/// An error with its causes, without those that its text already quotes.
+pub(crate) fn chain(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 /// Seconds with one decimal, or milliseconds below one second.
 pub(crate) fn seconds(time: Duration) -> String {
     if time < Duration::from_secs(1) {
@@ -50,6 +61,14 @@ mod tests {
     fn short_times_are_milliseconds() {
         assert_eq!(seconds(Duration::from_millis(250)), "250 ms");
         assert_eq!(seconds(Duration::from_millis(1250)), "1.2 s");
+    }
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let error = anyhow::anyhow!("no route").context("connecting failed");
+        assert_eq!(chain(&error), "connecting failed: no route");
+        let error = anyhow::anyhow!("no route").context("connecting failed: no route");
+        assert_eq!(chain(&error), "connecting failed: no route");
     }
 
     #[test]

@@ -47,7 +47,15 @@ impl Keys {
 
     /// One of them; never 0, which `AUTO_INCREMENT` columns treat specially.
     fn any(&self, rng: &mut Rng) -> u64 {
-        let index = rng.u64(0..self.count);
+        self.at(rng.u64(0..self.count))
+    }
+
+    /// One out of the highest tenth, most of which the loader left free.
+    fn high(&self, rng: &mut Rng) -> u64 {
+        self.at(rng.u64(self.count - self.count.div_ceil(10)..self.count))
+    }
+
+    fn at(&self, index: u64) -> u64 {
         (index + 1) * self.writers + self.number
     }
 }
@@ -69,7 +77,9 @@ pub(super) fn next(rng: &mut Rng, keys: Keys, swaps: bool) -> Plan {
 fn step(rng: &mut Rng, keys: Keys, swaps: bool) -> Step {
     let key = keys.any(rng);
     match rng.u8(0..100) {
-        0..25 => Step::Insert(key),
+        // Holes are rare at first: without the high keys most inserts would meet a row.
+        0..15 => Step::Insert(keys.high(rng)),
+        15..25 => Step::Insert(key),
         25..65 => Step::Update(key),
         65..75 => Step::Move(key, keys.any(rng)),
         75..85 if swaps => Step::Swap(key, keys.any(rng)),

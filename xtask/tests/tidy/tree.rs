@@ -59,7 +59,11 @@ pub(crate) fn rust_files(folder: impl AsRef<Path>) -> Vec<PathBuf> {
 /// The production code of every member, as file and text.
 pub(crate) fn production() -> Vec<(PathBuf, String)> {
     let files = members().flat_map(|member| rust_files(Path::new(member).join("src")));
-    let files = files.filter(|path| !path.iter().any(|part| part == "tests" || part == "tests.rs"));
+    let files = files.filter(|path| {
+        !path
+            .iter()
+            .any(|part| part == "tests" || part == "tests.rs")
+    });
     files
         .map(|path| (path.clone(), without_tests(&read(&path))))
         .collect()
