@@ -93,3 +93,96 @@ impl Plan {
         Ok(Row::new(values))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::tables::table;
+
+    /// Each type, its code in the log, and its metadata.
+    const COLUMNS: &[(&str, u8, &[u8])] = &[
+        ("mediumint", 9, &[]),
+        ("bigint unsigned", 8, &[]),
+        ("float", 4, &[4]),
+        ("double", 5, &[8]),
+        ("decimal(20,4)", 246, &[20, 4]),
+        ("year", 13, &[]),
+        ("date", 10, &[]),
+        ("time(2)", 19, &[2]),
+        ("datetime(6)", 18, &[6]),
+        ("timestamp", 17, &[0]),
+        ("bit(12)", 16, &[4, 1]),
+        ("char(255)", 254, &[0xCE, 0xFC]),
+        ("varchar(300)", 15, &[0xB0, 4]),
+        ("binary(5)", 254, &[0xFE, 5]),
+        ("enum('a','b')", 254, &[0xF7, 1]),
+        ("set('x','y')", 254, &[0xF8, 1]),
+        ("mediumblob", 252, &[3]),
+        ("json", 245, &[4]),
+        ("point", 255, &[4]),
+        ("vector(2)", 242, &[4]),
+    ];
+
+    fn compile(types: &[&str]) -> Result<Plan, DecodeError> {
+        let codes: Vec<u8> = COLUMNS.iter().map(|column| column.1).collect();
+        let metadata = COLUMNS.iter().map(|column| column.2).collect::<Vec<_>>();
+        let map = TableMap {
+            id: 1,
+            schema: b"s",
+            table: b"t",
+            types: &codes,
+            metadata: &metadata.concat(),
+        };
+        Plan::compile(&map, &table("s.t", types))
+    }
+
+    fn types() -> Vec<&'static str> {
+        COLUMNS.iter().map(|column| column.0).collect()
+    }
+
+    #[test]
+    fn every_changed_type_is_noticed() {
+        assert!(compile(&types()).is_ok());
+        for (at, other) in [
+            (0, "int"),
+            (4, "decimal(20,5)"),
+            (7, "time(3)"),
+            (8, "datetime"),
+            (10, "bit(11)"),
+            (11, "varchar(255)"),
+            (13, "binary(6)"),
+            (14, "set('a','b')"),
+            (16, "blob"),
+            (17, "longblob"),
+        ] {
+            let mut types = types();
+            types[at] = other;
+            let error = compile(&types).unwrap_err();
+            assert!(
+                matches!(error, DecodeError::ColumnType { .. }),
+                "{other}: {error}"
+            );
+        }
+        assert!(matches!(
+            compile(&types()[1..]),
+            Err(DecodeError::ColumnCount { .. })
+        ));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_fail_without_panicking(
+            nulls: [u8; 3],
+            rows in prop::collection::vec(prop_oneof![Just(0_u8), any::<u8>()], 0..400),
+        ) {
+            let plan = compile(&types()).unwrap();
+            let head = [1, 0, 0, 0, 0, 0, 1, 0, 2, 0, 20, 0xFF, 0xFF, 0xFF];
+            let body = [&head[..], &nulls, &rows].concat();
+            let _ = plan.changes(RowsKind::Write, true, &body);
+            let _ = plan.changes(RowsKind::Update, true, &rows);
+            let _ = TableMap::parse(&rows);
+        }
+    }
+}
