@@ -6,6 +6,7 @@ mod demo;
 mod integration;
 mod mysqld;
 mod report;
+mod simulate;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,8 @@ enum Command {
     /// Measure the tool
     #[command(subcommand)]
     Bench(Bench),
+    /// Run the copy engine between simulated servers, seed by seed
+    Simulate(simulate::Options),
     /// Check the rules of the source tree
     Tidy,
 }
@@ -56,6 +59,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Integration => integration::run(),
         Command::Tidy => cargo::run(&["test", "--package", "xtask", "--test", "tidy"]),
+        Command::Simulate(options) => simulate::run(options),
         Command::Mysqld(options) => runtime()?.block_on(mysqld::run(options)),
         Command::Demo(options) => runtime()?.block_on(demo::run(options)),
         Command::Bench(Bench::Migrate(options)) => runtime()?.block_on(bench::run(options)),
