@@ -52,10 +52,16 @@ async fn columns_are_followed_through_any_clause() {
             "id>id a>x b>b",
         ),
         ("MODIFY a ENUM('x','y'), MODIFY b INT", "id>id a>a b>b"),
-        ("CHANGE b x BLOB, CHANGE a y CHAR(0)", "id>id a>y b>x"),
-        ("CHANGE a x LONGTEXT, ADD a TEXT", "id>id a>x b>b +a"),
         (
-            "CHANGE a x TEXT FIRST, CHANGE id y VARBINARY(30), CHANGE b z JSON",
+            "DROP INDEX a, DROP INDEX ab, CHANGE b x BLOB, CHANGE a y CHAR(1)",
+            "id>id a>y b>x",
+        ),
+        (
+            "DROP INDEX a, DROP INDEX ab, CHANGE a x LONGTEXT, ADD a TEXT",
+            "id>id a>x b>b +a",
+        ),
+        (
+            "DROP INDEX a, DROP INDEX ab, CHANGE a x TEXT FIRST, CHANGE id y VARBINARY(30), CHANGE b z JSON",
             "a>x id>y b>z",
         ),
         ("DROP b, ADD j JSON", "id>id a>a -b +j"),
