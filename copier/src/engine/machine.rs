@@ -199,8 +199,11 @@ impl Engine {
     /// Hands out everything that is buffered, as batches to apply one after
     /// the other; then call [`handle_drained`](Self::handle_drained).
     ///
-    /// Returns `None` while a chunk is open or a batch in flight, as nothing may be
-    /// overtaken.
+    /// Returns `None` while a chunk is open, a batch in flight, or a drain not
+    /// reported yet: nothing may be overtaken. Until it is reported, no batch
+    /// is given out, and the resume position stays before what was drained.
+    /// Where applying it has failed, apply it again, or resume the job from
+    /// its checkpoint.
     pub fn drain(&mut self) -> Option<Vec<(TableId, Batch)>> {
         if self.chunks.open_count() > 0 || !self.batches.is_empty() || !self.drained.is_empty() {
             return None;
@@ -303,8 +306,11 @@ impl Engine {
         self.ledger.bytes()
     }
 
-    /// Returns whether a change to `key` was dispatched and is not on the
-    /// target yet. Costs more than a look-up only for batches in flight.
+    /// Returns whether a change to `key` is held, in flight included; what
+    /// was drained is not looked at.
+    ///
+    /// Goes through the batches in flight one change at a time: for single
+    /// keys, such as those that a comparison found different.
     #[must_use]
     pub fn is_unapplied(&self, table: TableId, key: &Key) -> bool {
         let held = self
