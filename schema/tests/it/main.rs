@@ -1,5 +1,12 @@
 //! Against real servers.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test may fail loudly"
+)]
+
 mod create;
 mod mapping;
 mod mapping_marks;
