@@ -69,13 +69,7 @@ impl World {
         }
         let index = self.rng.usize(..self.job.copies.len());
         let mut copying = self.job.copies.swap_remove(index);
-        if copying.empties && (copying.rows.is_some() || self.rng.bool()) {
-            self.target.empty(copying.table, &copying.range);
-            let Copying { table, range, .. } = &copying;
-            self.damaged
-                .retain(|(t, k)| t != table || !range.contains(&key(*k)));
-            copying.empties = false;
-        } else if copying.rows.is_none() {
+        if copying.rows.is_none() {
             self.read_chunk(&mut copying)?;
         } else if self.write_rows(&mut copying)? {
             self.job.watch.note_written(copying.id);
@@ -107,7 +101,17 @@ impl World {
     }
 
     /// Writes one of a chunk's rows, or all; returns whether none is left.
+    ///
+    /// A range that is emptied first is written whole: if a crash could come
+    /// between, an older checkpoint that calls it closed would lose its rows.
     fn write_rows(&mut self, copying: &mut Copying) -> Result<bool, Failure> {
+        let is_whole = self.params.whole_writes || copying.empties;
+        if copying.empties {
+            let Copying { table, range, .. } = &*copying;
+            self.target.empty(*table, range);
+            self.damaged
+                .retain(|(t, k)| t != table || !range.contains(&key(*k)));
+        }
         let rows = copying.rows.get_or_insert_default();
         while !rows.is_empty() {
             let (key, row) = rows.swap_remove(self.rng.usize(..rows.len()));
@@ -124,7 +128,7 @@ impl World {
                     format!("row {key} of table {table} was there already"),
                 ));
             }
-            if !self.params.whole_writes {
+            if !is_whole {
                 return Ok(false);
             }
         }

@@ -5,7 +5,7 @@ use oxferry_copier::engine::{Mode, TableId};
 
 use super::{
     Failure, Fault, Invariant,
-    row::{RowChange, SimRow, range},
+    row::{RowChange, SimRow, key, range},
     world::{Job, World},
 };
 
@@ -28,10 +28,7 @@ impl World {
             return;
         }
         let k = self.rng.i64(0..self.params.keys);
-        if !closed
-            .iter()
-            .any(|range| range.contains(&super::row::key(k)))
-        {
+        if !closed.iter().any(|range| range.contains(&key(k))) {
             return;
         }
         // Unique among all rows, so that no other row is hit.
@@ -48,6 +45,27 @@ impl World {
         .apply(&mut self.target.rows);
         self.damaged.insert((table, k));
         self.stats.damaged += 1;
+    }
+
+    /// Has a part of a closed range copied again in the midst of everything,
+    /// as a comparison chunk by chunk may ask for.
+    pub(super) fn repair_something(&mut self) {
+        let table = self.rng.usize(..self.target.rows.len());
+        let Some(mut part) = self.rng.choice(self.job.closed(table)) else {
+            return;
+        };
+        let cut = key(self.rng.i64(0..self.params.keys));
+        if part.contains(&cut) && part.lower.as_ref() != Some(&cut) {
+            if self.rng.bool() {
+                part.lower = Some(cut);
+            } else {
+                part.upper = Some(cut);
+            }
+        }
+        if self.job.building.is_none() {
+            self.job.engine.repair(TableId(table), part);
+            self.stats.repairs += 1;
+        }
     }
 
     /// Compares at a consistent point, if this is one, and repairs.

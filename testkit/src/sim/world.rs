@@ -159,7 +159,8 @@ impl World {
             2..3 if self.params.crashes => self.crash()?,
             3..5 => self.toggle(),
             5..6 => self.damage(),
-            6..7 if self.faults.has(Fault::TakeOverUnproven) => self.take_over()?,
+            6..8 => self.repair_something(),
+            8..9 if self.faults.has(Fault::TakeOverUnproven) => self.take_over()?,
             _ => {
                 let weights = self.params.weights;
                 self.progress(&weights)?;
