@@ -111,6 +111,9 @@ pub enum Action {
         /// Whether the range is emptied first on the target, in the same
         /// transaction as the copy.
         ///
+        /// Never in a transaction of its own: an older checkpoint may call the
+        /// range closed, and a crash in between would leave it empty for good.
+        ///
         /// True after a resume in *ranged* mode, and for every repair. Where it
         /// is false in *ranged* mode the target holds no row of the range, so
         /// a plain insert can't meet one; in *ordered* mode it may hold some,
