@@ -35,6 +35,7 @@ enum Verdict {
 pub(crate) async fn run(args: &CleanupArgs) -> Result<(), Failure> {
     let url = source::source_url(&args.server)?;
     let mut conn = connect(&url, "cleanup").await?;
+    let url = url.settled(&conn);
     let wanted = args
         .job
         .as_deref()
@@ -100,7 +101,7 @@ async fn clean(
     let lock = match JobLock::take(connect(url, "lock").await?, &left.source).await {
         Ok(lock) => lock,
         Err(running) => {
-            tracing::info!(table = %left.source.plain(), "left alone: {running}");
+            tracing::info!(table = %left.source.plain(), "left alone: {}", running.line());
             return Ok(());
         }
     };
@@ -112,7 +113,7 @@ async fn clean(
             &left.source.plain(),
         );
         store.load().await.unwrap_or_else(|error| {
-            tracing::warn!("the checkpoint can't be read: {error}");
+            tracing::warn!("the checkpoint can't be read: {}", error.line());
             None
         })
     } else {

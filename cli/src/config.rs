@@ -156,7 +156,7 @@ mod tests {
                 .map(|o| o.to_string_lossy().into_owned())
                 .collect()
         })
-        .map_err(|failure| failure.to_string())
+        .map_err(|failure| failure.line())
     }
 
     #[test]

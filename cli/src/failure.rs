@@ -34,6 +34,17 @@ impl Failure {
         }
     }
 
+    /// Returns the error with its causes, on one line.
+    pub(crate) fn line(&self) -> String {
+        let text = format!("{:#}", self.error);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns whether one of the error's causes is an `E`.
+    pub(crate) fn is_caused_by<E: std::error::Error + 'static>(&self) -> bool {
+        self.error.chain().any(|cause| cause.is::<E>())
+    }
+
     /// Returns what to do.
     pub(crate) const fn remedy(&self) -> Remedy {
         self.remedy
@@ -42,8 +53,8 @@ impl Failure {
     /// Logs the failure as one line, and what to do next; returns its exit code.
     pub(crate) fn report(&self) -> ExitCode {
         match advice(self.remedy) {
-            Some(advice) => tracing::error!("{self}; {advice}"),
-            None => tracing::error!("{self}"),
+            Some(advice) => tracing::error!("{}; {advice}", self.line()),
+            None => tracing::error!("{}", self.line()),
         }
         ExitCode::from(exit_code(self.remedy))
     }
@@ -51,18 +62,21 @@ impl Failure {
     /// The same, before it is known how to log.
     #[expect(clippy::print_stderr, reason = "nothing is logged yet")]
     pub(crate) fn report_early(&self) -> ExitCode {
-        eprintln!("error: {self}");
+        eprintln!("error: {}", self.line());
         ExitCode::from(exit_code(self.remedy))
     }
 }
 
-impl std::error::Error for Failure {}
-
 impl fmt::Display for Failure {
-    /// Writes the error with its causes, on one line.
+    /// Writes what went wrong, without its causes; [`Failure::line`] adds them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = format!("{:#}", self.error);
-        f.write_str(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+        write!(f, "{}", self.error)
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
     }
 }
 
@@ -116,7 +130,7 @@ mod tests {
     #[test]
     fn an_error_is_one_line_with_its_causes() {
         let failure = Failure::usage("a\n  b").context("reading x");
-        assert_eq!(failure.to_string(), "reading x: a b");
+        assert_eq!(failure.line(), "reading x: a b");
         assert_eq!(exit_code(failure.remedy()), 64);
     }
 }

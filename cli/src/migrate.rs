@@ -12,6 +12,7 @@ mod preflight;
 mod prepare;
 mod privileges;
 mod progress;
+mod ranges;
 mod run;
 mod signals;
 mod start;
@@ -138,7 +139,10 @@ async fn look_around(job: &Job, conn: &mut Conn) -> Result<(Found, Store), Failu
     );
     let checkpoint = match store.load().await {
         Err(failure) if job.args.run.fresh => {
-            tracing::warn!("the checkpoint can't be read, and is dropped: {failure}");
+            tracing::warn!(
+                "the checkpoint can't be read, and is dropped: {}",
+                failure.line()
+            );
             None
         }
         loaded => loaded?,

@@ -139,10 +139,10 @@ fn name_parts(text: &str) -> Option<Vec<String>> {
     loop {
         let (part, after) = match rest.strip_prefix('`') {
             Some(quoted) => quoted_part(quoted)?,
-            None => rest.find('.').map_or((rest.to_owned(), ""), |at| {
-                let (part, after) = rest.split_at(at);
+            None => {
+                let (part, after) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
                 (part.to_owned(), after)
-            }),
+            }
         };
         parts.push(part);
         match after.strip_prefix('.') {

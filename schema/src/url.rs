@@ -8,6 +8,10 @@ use crate::{Ident, NameError, Remedy};
 ///
 /// Parsed from `mysql://user:password@host:port/database?socket=…&ssl-mode=…`.
 /// Neither `Debug` nor `Display` shows the password.
+///
+/// Without `ssl-mode`, a server on this machine's loopback is talked to in
+/// plain, since what is said doesn't leave the machine, and any other as
+/// [`SslMode::Preferred`] says.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerUrl {
     pub(crate) host: String,
@@ -17,6 +21,8 @@ pub struct ServerUrl {
     pub(crate) database: Option<Ident>,
     pub(crate) socket: Option<PathBuf>,
     pub(crate) tls: Tls,
+    /// Whether the URL says how the connection is protected.
+    is_mode_given: bool,
 }
 
 /// How a connection is protected; the `ssl-` parameters of a [`ServerUrl`].
@@ -156,7 +162,7 @@ impl ServerUrl {
         if url.fragment().is_some() {
             return Err(ServerUrlError::Fragment);
         }
-        let (socket, tls) = parameters(&url)?;
+        let (socket, mut tls, is_mode_given) = parameters(&url)?;
         let host = match url.host_str() {
             None | Some("") if socket.is_some() => "localhost".to_owned(),
             None | Some("") => return Err(ServerUrlError::Host),
@@ -170,6 +176,9 @@ impl ServerUrl {
         if user.is_empty() {
             return Err(ServerUrlError::User { host });
         }
+        if !is_mode_given {
+            tls.mode = mode_for(&host);
+        }
         let own = url.password().map(|p| decode(p, "password")).transpose()?;
         Ok(Self {
             host,
@@ -179,6 +188,7 @@ impl ServerUrl {
             database: database(&url)?,
             socket,
             tls,
+            is_mode_given,
         })
     }
 
@@ -221,12 +231,28 @@ impl ServerUrl {
     /// Returns the same login on another server, such as a replica, by TCP.
     #[must_use]
     pub fn with_address(&self, host: &str, port: u16) -> Self {
-        Self {
+        let mut other = Self {
             host: host.to_owned(),
             port,
             socket: None,
             ..self.clone()
+        };
+        if !self.is_mode_given {
+            other.tls.mode = mode_for(host);
         }
+        other
+    }
+
+    /// Returns the same URL, with `ssl-mode=preferred` settled as it came out
+    /// for `conn`, a connection that [`connect`](crate::connect) opened.
+    ///
+    /// [`ServerUrl::opts`] can't try both ways.
+    #[must_use]
+    pub fn settled(mut self, conn: &mysql_async::Conn) -> Self {
+        if self.tls.mode == SslMode::Preferred && conn.opts().ssl_opts().is_none() {
+            self.tls.mode = SslMode::Disabled;
+        }
+        self
     }
 
     /// Returns the password for the login itself, and nothing else.
@@ -300,7 +326,20 @@ impl std::str::FromStr for SslMode {
     }
 }
 
-fn parameters(url: &url::Url) -> Result<(Option<PathBuf>, Tls), ServerUrlError> {
+/// What a connection to `host` needs where the URL doesn't say.
+fn mode_for(host: &str) -> SslMode {
+    let is_loopback = host.parse::<std::net::IpAddr>().map_or_else(
+        |_| host.eq_ignore_ascii_case("localhost"),
+        |ip| ip.is_loopback(),
+    );
+    if is_loopback {
+        SslMode::Disabled
+    } else {
+        SslMode::Preferred
+    }
+}
+
+fn parameters(url: &url::Url) -> Result<(Option<PathBuf>, Tls, bool), ServerUrlError> {
     let (mut socket, mut mode, mut ca, mut cert, mut key) = (None, None, None, None, None);
     for pair in url.query().unwrap_or_default().split('&') {
         if pair.is_empty() {
@@ -327,6 +366,7 @@ fn parameters(url: &url::Url) -> Result<(Option<PathBuf>, Tls), ServerUrlError> 
             return Err(ServerUrlError::RepeatedParameter { name });
         }
     }
+    let is_mode_given = mode.is_some();
     let tls = Tls {
         mode: mode
             .as_deref()
@@ -342,7 +382,7 @@ fn parameters(url: &url::Url) -> Result<(Option<PathBuf>, Tls), ServerUrlError> 
     if verifies && tls.ca.is_none() {
         return Err(ServerUrlError::VerifyWithoutCa);
     }
-    Ok((socket.map(PathBuf::from), tls))
+    Ok((socket.map(PathBuf::from), tls, is_mode_given))
 }
 
 fn database(url: &url::Url) -> Result<Option<Ident>, ServerUrlError> {
@@ -462,6 +502,29 @@ mod tests {
             Err(ServerUrlError::VerifyWithoutCa)
         );
         assert!(parse("mysql://u@h?socket").is_err());
+    }
+
+    #[test]
+    fn only_what_leaves_the_machine_is_encrypted_unasked() {
+        let mode = |text| parse(text).unwrap().tls().mode;
+        for host in ["127.0.0.1", "127.1.2.3", "[::1]", "localhost"] {
+            assert_eq!(mode(&format!("mysql://u@{host}/d")), SslMode::Disabled);
+        }
+        assert_eq!(mode("mysql://u@db.example/d"), SslMode::Preferred);
+        assert_eq!(
+            mode("mysql://u@localhost/d?ssl-mode=required"),
+            SslMode::Required
+        );
+        let local = parse("mysql://u@localhost/d").unwrap();
+        assert_eq!(
+            local.with_address("db2", 3306).tls().mode,
+            SslMode::Preferred
+        );
+        let asked = parse("mysql://u@localhost/d?ssl-mode=disabled").unwrap();
+        assert_eq!(
+            asked.with_address("db2", 3306).tls().mode,
+            SslMode::Disabled
+        );
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub use self::{
     log::Line,
     running::{Finished, Running},
 };
+pub use nix::sys::signal::Signal;
 
 /// The environment variable that names the `oxferry` program to run.
 pub const PROGRAM_VARIABLE: &str = "OXFERRY_BIN";

@@ -7,15 +7,19 @@ use std::{
 
 use mysql_async::{Conn, OptsBuilder, Pool, PoolConstraints, PoolOpts};
 use oxferry_binlog::FilePosition;
-use oxferry_copier::{Chunker, Connections, TableChunker, engine::TableId, pipeline::Handle};
-use oxferry_schema::{Ident, KeyRange, Mapping, Remedy, Table, connect};
+use oxferry_copier::{engine::TableId, pipeline::Handle};
+use oxferry_schema::{Ident, Mapping, Remedy, Table, connect};
 use oxferry_throttle::Pacer;
 use oxferry_verifier::{
-    Clean, ColumnPair, CompareError, ExpressionError, Feed, FeedError, Ranges, Repair,
-    RowExpressions, SideTable, TableSide, Touched, TouchedLimits, Verified, Verify, VerifyConfig,
+    Clean, ColumnPair, CompareError, ExpressionError, Feed, FeedError, Repair, RowExpressions,
+    SideTable, TableSide, Touched, TouchedLimits, Verified, Verify, VerifyConfig,
 };
 
-use super::{job::Job, prepare::Prepared};
+use super::{
+    job::Job,
+    prepare::Prepared,
+    ranges::{Copied, JobRanges},
+};
 use crate::{
     args::VerifyMode,
     failure::{Failure, remedied},
@@ -36,7 +40,12 @@ pub(crate) struct Comparison {
 
 impl Comparison {
     /// Prepares to compare; nothing is read yet.
-    pub(crate) fn new(job: &Job, prepared: &Prepared, feed: JobFeed) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        job: &Job,
+        prepared: &Prepared,
+        feed: JobFeed,
+        copied: Copied,
+    ) -> Result<Self, Failure> {
         let touched = feed.touched();
         let threads = job.args.copy.threads;
         let sides = match job.args.copy.verify {
@@ -48,7 +57,7 @@ impl Comparison {
             ..VerifyConfig::default()
         };
         let verify = sides.map(|sides| Verify::new(vec![sides], feed, touched, config));
-        let ranges = tokio::sync::Mutex::new(JobRanges::new(job, &prepared.connections));
+        let ranges = tokio::sync::Mutex::new(JobRanges::new(job, &prepared.connections, copied));
         Ok(Self {
             verify,
             ranges,
@@ -266,72 +275,5 @@ impl Feed for JobFeed {
     async fn pause_point(&self) {
         // A monitor that has ended ends the job as well, with its own error.
         let _ended = self.pacer.clone().wait_until_proceed().await;
-    }
-}
-
-/// The ranges of a pass, cut as the copy cuts its chunks.
-#[derive(Debug)]
-struct JobRanges {
-    make: RangeMaker,
-    chunker: TableChunker,
-}
-
-#[derive(Debug)]
-struct RangeMaker {
-    connections: Arc<Connections>,
-    source: Table,
-    key: oxferry_schema::RowKey,
-    rows: u64,
-}
-
-impl RangeMaker {
-    fn chunker(&self) -> TableChunker {
-        let connections = Arc::clone(&self.connections);
-        TableChunker::new(
-            connections,
-            &self.source,
-            self.key.clone(),
-            vec![KeyRange::ALL],
-        )
-    }
-}
-
-impl JobRanges {
-    fn new(job: &Job, connections: &Arc<Connections>) -> Self {
-        let make = RangeMaker {
-            connections: Arc::clone(connections),
-            source: job.source.clone(),
-            key: job.key.clone(),
-            rows: rows_compared_at_once(job),
-        };
-        let chunker = make.chunker();
-        Self { make, chunker }
-    }
-}
-
-/// Rows of one comparison: many enough that the round trips cost nothing, few
-/// enough that a busy table seldom changes one of them meanwhile.
-const ROWS_MAX: u64 = 50_000;
-
-fn rows_compared_at_once(job: &Job) -> u64 {
-    let row_bytes = job
-        .source
-        .size_bytes
-        .checked_div(job.source.row_estimate)
-        .unwrap_or(0)
-        .max(1);
-    (job.args.copy.chunk_bytes / row_bytes).clamp(1, ROWS_MAX)
-}
-
-impl Ranges for JobRanges {
-    fn restart(&mut self) {
-        self.chunker = self.make.chunker();
-    }
-
-    async fn next(&mut self) -> Result<Option<(usize, KeyRange)>, FeedError> {
-        let range = self.chunker.next(self.make.rows).await;
-        let range = range
-            .map_err(|error| FeedError::new("finding the next range", error.remedy(), error))?;
-        Ok(range.map(|range| (0, range)))
     }
 }

@@ -1,7 +1,7 @@
 //! The job's own part of a cutover: bring the rest to rest, apply it and
 //! compare it under the lock.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use mysql_async::{Conn, prelude::Queryable};
 use oxferry_binlog::FilePosition;
@@ -40,12 +40,19 @@ impl<'a> Takeover<'a> {
     async fn quiesce(&self) -> Result<(), Failure> {
         let Script {
             interrupt,
+            no_more_attempts,
             comparison,
             handle,
             ..
         } = self.script;
         if interrupt.is_wanted() {
             return Err(signals::interrupted());
+        }
+        if no_more_attempts.load(Ordering::Relaxed) {
+            return Err(Failure::new(
+                Remedy::Interrupted,
+                anyhow::anyhow!("the job ends"),
+            ));
         }
         comparison.catch_up().await?;
         self.raise_auto_increment().await?;

@@ -55,6 +55,7 @@ impl Job {
         let url = source::source_url(&args.server)?;
         let request = Request::new(&args, &url)?;
         let mut conn = connect(&url, "preflight").await?;
+        let url = url.settled(&conn);
         let info = ServerInfo::read(&mut conn).await?;
         let table = Table::read(&mut conn, &request.table)
             .await?

@@ -1,6 +1,6 @@
 //! One job a table: a server lock that dies with its connection.
 
-use std::{future::Future, time::Duration};
+use std::time::Duration;
 
 use mysql_async::{Conn, prelude::Queryable};
 use oxferry_schema::{Remedy, TableName};
@@ -69,23 +69,21 @@ impl JobLock {
     ///
     /// Only ends with one: the lock or its connection is gone, so that another
     /// job may start, and this one must end.
-    pub(crate) fn watch(mut self) -> impl Future<Output = Failure> + Send {
-        async move {
-            loop {
-                tokio::time::sleep(WATCH_EVERY).await;
-                let query = "SELECT IS_USED_LOCK(?) = CONNECTION_ID()";
-                let asked = self
-                    .conn
-                    .exec_first::<Option<i64>, _, _>(query, (&self.name,));
-                let held = match tokio::time::timeout(ANSWER_MAX, asked).await {
-                    Ok(Ok(Some(Some(1)))) => continue,
-                    Ok(Err(error)) => anyhow::Error::new(error),
-                    Ok(Ok(_)) => anyhow::anyhow!("the server says that it isn't held any more"),
-                    Err(_) => anyhow::anyhow!("no answer for {} s", ANSWER_MAX.as_secs()),
-                };
-                return Failure::new(Remedy::Retry, held)
-                    .context(format!("the job's lock on {} is lost", self.table.plain()));
-            }
+    pub(crate) async fn watch(mut self) -> Failure {
+        loop {
+            tokio::time::sleep(WATCH_EVERY).await;
+            let query = "SELECT IS_USED_LOCK(?) = CONNECTION_ID()";
+            let asked = self
+                .conn
+                .exec_first::<Option<i64>, _, _>(query, (&self.name,));
+            let lost = match tokio::time::timeout(ANSWER_MAX, asked).await {
+                Ok(Ok(Some(Some(1)))) => continue,
+                Ok(Err(error)) => anyhow::Error::new(error),
+                Ok(Ok(_)) => anyhow::anyhow!("the server says that it isn't held any more"),
+                Err(_) => anyhow::anyhow!("no answer for {} s", ANSWER_MAX.as_secs()),
+            };
+            return Failure::new(Remedy::Retry, lost)
+                .context(format!("the job's lock on {} is lost", self.table.plain()));
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The phases of a job that copies, one after the other.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use mysql_async::{Conn, Row, prelude::Queryable};
 use oxferry_copier::{
@@ -51,6 +54,10 @@ pub(crate) struct Script<'a> {
     pub(crate) comparison: &'a Comparison,
     pub(crate) progress: &'a Progress,
     pub(crate) interrupt: &'a Interrupt,
+    /// Whether the cutover has begun: from then on nothing is dropped half-way.
+    pub(crate) in_cutover: AtomicBool,
+    /// Whether an attempt that fails is the last one.
+    pub(crate) no_more_attempts: AtomicBool,
 }
 
 /// The only table of the job.
@@ -64,6 +71,7 @@ impl Script<'_> {
             reached = self.until_cutover() => reached?,
             interrupted = self.interrupt.wanted() => return Err(interrupted),
         }
+        self.in_cutover.store(true, Ordering::Relaxed);
         let report = self.cut_over().await?;
         self.enter(Phase::Cleanup).await?;
         let mut conn = connect(&self.job.url, "cleanup").await?;

@@ -2,7 +2,10 @@
 //! them down in order.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -11,7 +14,7 @@ use oxferry_copier::{
     ChunkLimits, ChunkSizer, CopyError, SelectSink, TableChunker,
     engine::{EngineConfig, TablePlan},
     gaps,
-    pipeline::{self, Counts, Driver, Handle, Parts, ServerBarrier, TableSetup},
+    pipeline::{self, Counts, Driver, Handle, Parts, ServerBarrier, Stopped, TableSetup},
 };
 use oxferry_schema::Remedy;
 use oxferry_verifier::Touched;
@@ -25,6 +28,7 @@ use super::{
     phases::Script,
     prepare::Prepared,
     progress::{Progress, Snapshot},
+    ranges::{Copied, NotingChunker},
     signals::Interrupt,
     throttling::Throttling,
 };
@@ -45,7 +49,7 @@ const BARRIER_MAX: Duration = Duration::from_secs(60);
 /// How long work in flight is waited for when the job ends early.
 const WIND_DOWN_MAX: Duration = Duration::from_secs(60);
 
-type JobDriver = Driver<MysqlStream, TableChunker, SelectSink, ServerBarrier>;
+type JobDriver = Driver<MysqlStream, NotingChunker, SelectSink, ServerBarrier>;
 type DriverTask = JoinHandle<Result<pipeline::Progress, CopyError>>;
 
 /// Runs a prepared job until it has taken over and cleaned up.
@@ -60,14 +64,13 @@ pub(crate) async fn run(
     (lock, progress, interrupt): (JobLock, &Progress, &Interrupt),
 ) -> Result<(), Failure> {
     let throttling = Throttling::new(job)?;
-    let touched = comparison::touched();
-    let sink = Arc::new(SelectSink::new(
-        Arc::clone(&prepared.connections),
-        prepared.plan.clone(),
-    ));
-    let (handle, driver) = start(job, &prepared, Arc::clone(&sink), Arc::clone(&touched)).await?;
+    let (touched, copied) = (comparison::touched(), Copied::default());
+    let connections = Arc::clone(&prepared.connections);
+    let sink = Arc::new(SelectSink::new(connections, prepared.plan.clone()));
+    let table = table_setup(job, &prepared, Arc::clone(&sink), copied.clone());
+    let (handle, driver) = start(job, &prepared, table, Arc::clone(&touched)).await?;
     let feed = JobFeed::new(job, handle.clone(), throttling.pacer(), touched);
-    let comparison = Comparison::new(job, &prepared, feed)?;
+    let comparison = Comparison::new(job, &prepared, feed, copied)?;
     // The caller of a library owns its tasks; this one must run while others wait for it.
     let mut driver: DriverTask = tokio::spawn(driver.run());
     let script = Script {
@@ -79,6 +82,8 @@ pub(crate) async fn run(
         comparison: &comparison,
         progress,
         interrupt,
+        in_cutover: AtomicBool::new(false),
+        no_more_attempts: AtomicBool::new(false),
     };
     let look = || Snapshot {
         copy: handle.status(),
@@ -86,22 +91,53 @@ pub(crate) async fn run(
         throttled: throttling.reason(),
         lag: throttling.lag(),
     };
-    let outcome = tokio::select! {
-        outcome = script.run() => outcome,
-        ended = &mut driver => Err(driver_ended(ended)),
-        lost = lock.watch() => Err(lost),
-        failed = saver.keep_saving(&handle) => Err(failed),
-        failed = throttling.run(&handle) => Err(failed),
-        () = progress.show(look) => Err(Failure::new(Remedy::Bug, anyhow::anyhow!("the status ended"))),
+    let driver_is_over = AtomicBool::new(false);
+    let background = async {
+        tokio::select! {
+            ended = &mut driver => {
+                driver_is_over.store(true, Ordering::Relaxed);
+                driver_ended(ended)
+            }
+            lost = lock.watch() => lost,
+            failed = saver.keep_saving(&handle) => failed,
+            failed = throttling.run(&handle) => failed,
+            () = progress.show(look) => Failure::new(Remedy::Bug, anyhow::anyhow!("the status ended")),
+        }
     };
-    match outcome {
+    match side_by_side(&script, background).await {
         Ok(()) => {
             driver.abort();
             Ok(())
         }
-        Err(failure) => {
-            wind_down(&handle, driver, saver).await;
-            Err(failure)
+        Err(failure) if driver_is_over.load(Ordering::Relaxed) => Err(failure),
+        Err(failure) => Err(wind_down(&handle, driver, saver, failure).await),
+    }
+}
+
+/// Runs the script until it or something that it relies on ends.
+///
+/// A cutover attempt under way is not dropped when the latter happens: it ends
+/// within its own limits, and may even succeed.
+async fn side_by_side(
+    script: &Script<'_>,
+    background: impl Future<Output = Failure>,
+) -> Result<(), Failure> {
+    let mut running = std::pin::pin!(script.run());
+    let failure = tokio::select! {
+        outcome = &mut running => return outcome,
+        failure = background => failure,
+    };
+    if !script.in_cutover.load(Ordering::Relaxed) {
+        return Err(failure);
+    }
+    tracing::warn!("no further attempt at the cutover: {}", failure.line());
+    script.no_more_attempts.store(true, Ordering::Relaxed);
+    match running.await {
+        Ok(()) => Ok(()),
+        Err(attempt) => {
+            tracing::warn!("the attempt ended: {}", attempt.line());
+            let ambiguous = attempt.remedy() == Remedy::Ambiguous;
+            Err(if ambiguous { attempt } else { failure })
         }
     }
 }
@@ -109,7 +145,7 @@ pub(crate) async fn run(
 async fn start(
     job: &Job,
     prepared: &Prepared,
-    sink: Arc<SelectSink>,
+    table: TableSetup<NotingChunker, SelectSink>,
     touched: Arc<Mutex<Touched>>,
 ) -> Result<(Handle, JobDriver), Failure> {
     let stream = StreamConfig::new(job.opts("binlog"));
@@ -122,14 +158,13 @@ async fn start(
         config: engine_config(job),
         start: prepared.start.clone(),
     };
-    let tables = vec![table_setup(job, prepared, sink)];
     let observer = Box::new(move |table, key: &_| {
         let mut touched = touched
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         touched.handle_change(table, key);
     });
-    Ok(pipeline::pipeline(parts, tables, observer))
+    Ok(pipeline::pipeline(parts, vec![table], observer))
 }
 
 fn engine_config(job: &Job) -> EngineConfig {
@@ -145,7 +180,8 @@ fn table_setup(
     job: &Job,
     prepared: &Prepared,
     sink: Arc<SelectSink>,
-) -> TableSetup<TableChunker, SelectSink> {
+    copied: Copied,
+) -> TableSetup<NotingChunker, SelectSink> {
     let closed = prepared.progress.closed.clone();
     let plan = if prepared.resumed {
         TablePlan::resume(prepared.plan.mode(), closed.clone())
@@ -153,11 +189,13 @@ fn table_setup(
         TablePlan::new(prepared.plan.mode())
     };
     let connections = Arc::clone(&prepared.connections);
+    let key = job.key.clone();
+    let chunker = TableChunker::new(connections, &job.source, key, gaps(&closed));
     TableSetup {
         name: job.source.name.clone(),
         plan,
         key: job.key.clone(),
-        chunker: TableChunker::new(connections, &job.source, job.key.clone(), gaps(&closed)),
+        chunker: NotingChunker::new(chunker, copied),
         sink,
         sizer: sizer(job),
         before: Counts {
@@ -169,9 +207,11 @@ fn table_setup(
 
 /// The law by which chunks grow and shrink, for copying and comparing alike.
 pub(super) fn sizer(job: &Job) -> ChunkSizer {
-    let mut limits = ChunkLimits::default();
-    limits.time = job.args.copy.chunk_time;
-    limits.bytes = job.args.copy.chunk_bytes;
+    let limits = ChunkLimits {
+        time: job.args.copy.chunk_time,
+        bytes: job.args.copy.chunk_bytes,
+        ..ChunkLimits::default()
+    };
     let row_bytes = job
         .source
         .size_bytes
@@ -188,25 +228,41 @@ fn driver_ended(ended: Result<Result<pipeline::Progress, CopyError>, JoinError>)
     }
 }
 
-/// Lets what is in flight finish, and saves what it reached. What can't be
-/// saved costs work done again, never a row: the checkpoint before stays good.
-async fn wind_down(handle: &Handle, driver: DriverTask, saver: &Saver) {
-    if handle.stop().await.is_err() {
-        return;
+/// Lets what is in flight finish, and saves what it reached; returns what to
+/// tell the operator. What can't be saved costs work done again, never a row:
+/// the checkpoint before stays good.
+async fn wind_down(
+    handle: &Handle,
+    driver: DriverTask,
+    saver: &Saver,
+    failure: Failure,
+) -> Failure {
+    if !driver.is_finished() {
+        // The driver may end by itself at this very moment.
+        let _stopped = handle.stop().await;
     }
     match tokio::time::timeout(WIND_DOWN_MAX, driver).await {
         Ok(Ok(Ok(progress))) => {
-            if let Err(failure) = saver.save_progress(progress).await {
+            if let Err(unsaved) = saver.save_progress(progress).await {
                 tracing::warn!(
-                    "the last checkpoint could not be saved, the one before is kept: {failure}"
+                    "the last checkpoint could not be saved, the one before is kept: {}",
+                    unsaved.line()
                 );
             }
+            failure
         }
-        Ok(Ok(Err(error))) => tracing::warn!("the copy ended in an error as well: {error}"),
-        Ok(Err(error)) => tracing::warn!("the copy broke down while ending: {error}"),
-        Err(_) => tracing::warn!(
-            "work in flight did not end within {} s",
-            WIND_DOWN_MAX.as_secs()
-        ),
+        // Whoever only noticed that the copy had stopped can't say why.
+        Ok(ended) if failure.is_caused_by::<Stopped>() => driver_ended(ended),
+        Ok(ended) => {
+            tracing::warn!("the copy ended as well: {}", driver_ended(ended).line());
+            failure
+        }
+        Err(_) => {
+            tracing::warn!(
+                "work in flight did not end within {} s",
+                WIND_DOWN_MAX.as_secs()
+            );
+            failure
+        }
     }
 }

@@ -203,7 +203,7 @@ mod tests {
 
     fn start(found: Found, clauses: &str, fresh: bool) -> Result<Start, String> {
         let names = ShadowNames::beside(&table());
-        decide(found, &identity(clauses), &names, fresh).map_err(|failure| failure.to_string())
+        decide(found, &identity(clauses), &names, fresh).map_err(|failure| failure.line())
     }
 
     #[test]

@@ -51,7 +51,6 @@ impl Throttling {
     }
 
     /// Returns why work is held up, if it is.
-    #[expect(clippy::disallowed_methods, reason = "the shell has the clock")]
     pub(crate) fn reason(&self) -> Option<String> {
         match self.pacer.verdict(Instant::now()) {
             Verdict::Proceed => None,

@@ -1,0 +1,8 @@
+//! The program itself, run on real servers as an operator runs it.
+#![expect(clippy::unwrap_used, reason = "a test ends by panicking")]
+
+mod cutover;
+mod migrate;
+mod refuse;
+mod resume;
+mod world;

@@ -1,0 +1,265 @@
+//! Jobs that were ended early go on where they stopped.
+
+use std::time::Duration;
+
+use mysql_async::prelude::Queryable;
+use oxferry_testkit::{tables::TableSpec, tool::Signal};
+
+use crate::world::{LIMIT, World, check_code, options};
+
+const CLAUSES: &str = "ADD COLUMN extra INT NOT NULL DEFAULT 7";
+
+/// Kills the job after its log has shown `lines` lines of a phase, so often
+/// that every phase is hit, until it ends by itself.
+async fn survives_kills(world: &World, kills: u32) {
+    let writers = world.writers(3, 17).await;
+    let phases = [
+        "prepare", "copy", "catch-up", "analyze", "verify", "cutover",
+    ];
+    let mut dice = fastrand::Rng::with_seed(23);
+    for kill in 0..kills {
+        let mut running = world
+            .migrate(CLAUSES)
+            .arg("--keep-old-table")
+            .spawn()
+            .unwrap();
+        let phase = dice.choice(phases).unwrap();
+        running.wait_phase(phase, LIMIT).await.unwrap();
+        // Somewhere inside the phase: after a few more commits of the writers.
+        writers
+            .wait_for_commits(dice.u64(0..40), LIMIT)
+            .await
+            .unwrap();
+        // It may have ended by itself already.
+        let _gone = running.signal(Signal::SIGKILL);
+        let finished = running.wait_exit(LIMIT).await.unwrap();
+        if finished.code == Some(0) {
+            break;
+        }
+        assert_eq!(finished.code, None, "kill {kill}: {}", finished.text());
+    }
+    let left = world.tables_beside().await;
+    if left != ["_t_oxold"] {
+        check_code(
+            &world
+                .migrate(CLAUSES)
+                .arg("--keep-old-table")
+                .run(LIMIT)
+                .await
+                .unwrap(),
+            0,
+        );
+    }
+    writers.wait_for_commits(20, LIMIT).await.unwrap();
+    world.check_against_old(&writers.stop().await).await;
+    assert_eq!(world.tables_beside().await, ["_t_oxold"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kill_9_at_any_moment_loses_nothing_with_gtids() {
+    survives_kills(&World::new(TableSpec::sysbench, 20_000).await, 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kill_9_at_any_moment_loses_nothing_without_gtids() {
+    let world = World::on(options().gtid(false), TableSpec::with_unique, 20_000).await;
+    survives_kills(&world, 10).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_checkpoint_can_be_resumed_twice() {
+    let world = World::new(TableSpec::sysbench, 20_000).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (state, copy) = (folder.path().join("state"), folder.path().join("copy"));
+    let migrate = || {
+        world
+            .migrate(CLAUSES)
+            .arg("--keep-old-table")
+            .arg("--defer-cutover")
+            .arg("--state")
+            .arg(&state)
+    };
+    let writers = world.writers(3, 29).await;
+    let mut first = migrate().spawn().unwrap();
+    first.wait_phase("copy", LIMIT).await.unwrap();
+    first.signal(Signal::SIGINT).unwrap();
+    check_code(&first.wait_exit(LIMIT).await.unwrap(), 130);
+    std::fs::copy(&state, &copy).unwrap();
+    let mut second = migrate().spawn().unwrap();
+    second.wait_phase("deferred", LIMIT).await.unwrap();
+    second.signal(Signal::SIGKILL).unwrap();
+    second.wait_exit(LIMIT).await.unwrap();
+    std::fs::copy(&copy, &state).unwrap();
+    let mut third = migrate().spawn().unwrap();
+    third.wait_phase("deferred", LIMIT).await.unwrap();
+    world
+        .conn()
+        .await
+        .query_drop("DROP TABLE _t_oxsentinel")
+        .await
+        .unwrap();
+    check_code(&third.wait_exit(LIMIT).await.unwrap(), 0);
+    world.check_against_old(&writers.stop().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_interrupted_job_goes_on_and_a_second_signal_ends_it_at_once() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let world = World::new(TableSpec::sysbench, 20_000).await;
+        let mut running = world.migrate(CLAUSES).spawn().unwrap();
+        running.wait_phase("copy", LIMIT).await.unwrap();
+        running.signal(signal).unwrap();
+        running.wait_line("safe point", LIMIT).await.unwrap();
+        let finished = running.wait_exit(LIMIT).await.unwrap();
+        check_code(&finished, 130);
+        assert!(world.tables_beside().await.contains(&"_t_oxnew".to_owned()));
+        let resumed = world.migrate(CLAUSES).run(LIMIT).await.unwrap();
+        check_code(&resumed, 0);
+        assert!(resumed.text().contains("resumes"), "{}", resumed.text());
+        assert_eq!(world.tables_beside().await, Vec::<String>::new());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_statement_touches_the_half_built_table_only_when_told() {
+    let world = World::new(TableSpec::sysbench, 2_000).await;
+    let mut running = world
+        .migrate(CLAUSES)
+        .arg("--defer-cutover")
+        .spawn()
+        .unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    running.signal(Signal::SIGTERM).unwrap();
+    check_code(&running.wait_exit(LIMIT).await.unwrap(), 130);
+    let refused = world
+        .migrate("ADD COLUMN other INT")
+        .run(LIMIT)
+        .await
+        .unwrap();
+    assert!(matches!(refused.code, Some(64 | 74)), "{}", refused.text());
+    assert!(refused.text().contains("--fresh"), "{}", refused.text());
+    assert!(world.tables_beside().await.contains(&"_t_oxnew".to_owned()));
+    let told = world
+        .migrate("ADD COLUMN other INT")
+        .arg("--fresh")
+        .arg("--yes")
+        .run(LIMIT)
+        .await
+        .unwrap();
+    check_code(&told, 0);
+    assert_eq!(world.tables_beside().await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_dead_job_left_is_listed_and_removed_on_request() {
+    let world = World::new(TableSpec::sysbench, 2_000).await;
+    let mut running = world
+        .migrate(CLAUSES)
+        .arg("--defer-cutover")
+        .spawn()
+        .unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let alive = world
+        .oxferry("cleanup")
+        .arg("--job")
+        .arg("t")
+        .arg("--execute")
+        .run(LIMIT)
+        .await
+        .unwrap();
+    check_code(&alive, 0);
+    assert!(alive.text().contains("left alone"), "{}", alive.text());
+    running.signal(Signal::SIGKILL).unwrap();
+    running.wait_exit(LIMIT).await.unwrap();
+    let listed = world
+        .oxferry("cleanup")
+        .arg("--job")
+        .arg("t")
+        .run(LIMIT)
+        .await
+        .unwrap();
+    check_code(&listed, 0);
+    assert!(listed.text().contains("_t_oxnew"), "{}", listed.text());
+    assert!(!world.tables_beside().await.is_empty());
+    let removed = world
+        .oxferry("cleanup")
+        .arg("--job")
+        .arg("t")
+        .arg("--execute")
+        .run(LIMIT)
+        .await
+        .unwrap();
+    check_code(&removed, 0);
+    assert_eq!(world.tables_beside().await, Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_server_only_interrupts_a_job() {
+    let mut server = oxferry_testkit::server::Server::start(options())
+        .await
+        .unwrap();
+    let table = TableSpec::sysbench("app", "t", 20_000);
+    let mut conn = server.conn().await.unwrap();
+    table.create(&mut conn, 1).await.unwrap();
+    drop(conn);
+    let url = server.url_for("root", "", "app");
+    let words = [
+        "migrate",
+        "--source",
+        &url,
+        "--table",
+        "t",
+        "--alter",
+        CLAUSES,
+        "--keep-old-table",
+        "--chunk-time",
+        "20ms",
+        "--chunk-bytes",
+        "64K",
+    ];
+    let tool = oxferry_testkit::tool::Oxferry::new(words).program(env!("CARGO_BIN_EXE_oxferry"));
+    let mut running = tool.spawn().unwrap();
+    running.wait_phase("copy", LIMIT).await.unwrap();
+    server.kill();
+    server.start_again().await.unwrap();
+    let finished = running.wait_exit(LIMIT).await.unwrap();
+    if finished.code != Some(0) {
+        assert!(
+            matches!(finished.code, Some(69 | 75)),
+            "{}",
+            finished.text()
+        );
+        check_code(&tool.run(LIMIT).await.unwrap(), 0);
+    }
+    let mut conn = server.conn_to("app").await.unwrap();
+    let names = table.column_names();
+    let (old, new) = (table.named("_t_oxold").quoted(), table.quoted());
+    oxferry_testkit::compare::compare_tables(&mut conn, &old, &new, &["id"], &names)
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_job_on_the_table_is_refused() {
+    let world = World::new(TableSpec::sysbench, 2_000).await;
+    let mut running = world
+        .migrate(CLAUSES)
+        .arg("--defer-cutover")
+        .spawn()
+        .unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let second = world
+        .migrate(CLAUSES)
+        .run(Duration::from_secs(60))
+        .await
+        .unwrap();
+    check_code(&second, 75);
+    assert!(second.text().contains("another job"), "{}", second.text());
+    world
+        .conn()
+        .await
+        .query_drop("DROP TABLE _t_oxsentinel")
+        .await
+        .unwrap();
+    check_code(&running.wait_exit(LIMIT).await.unwrap(), 0);
+}
