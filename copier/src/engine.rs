@@ -114,10 +114,14 @@ pub enum Action {
         /// Never in a transaction of its own: an older checkpoint may call the
         /// range closed, and a crash in between would leave it empty for good.
         ///
-        /// True after a resume in *ranged* mode, and for every repair. Where it
-        /// is false in *ranged* mode the target holds no row of the range, so
-        /// a plain insert can't meet one; in *ordered* mode it may hold some,
-        /// which the copied rows replace.
+        /// True after a resume in *ranged* mode, and for every repair, in both
+        /// modes: a repair also takes away rows that the source doesn't have.
+        /// With it, copied rows replace those that they share a unique value
+        /// with, in both modes.
+        ///
+        /// Where it is false in *ranged* mode the target holds no row of the
+        /// range, so a plain insert can't meet one; in *ordered* mode it may
+        /// hold some, which the copied rows replace.
         again: bool,
     },
     /// Apply a batch in one transaction, then call `handle_batch_applied`.

@@ -21,9 +21,12 @@ use crate::{
 ///
 /// - `copy` reads the range in one consistent snapshot that is taken after the
 ///   call began, takes no locks on source rows, and returns when the rows are
-///   committed on the target. In *ranged* mode with `again`, the target's rows
-///   of the range are removed in the same transaction. In *ordered* mode a row
-///   replaces every row that it shares a unique value with.
+///   committed on the target. With `again`, the target's rows of the range are
+///   removed in the same transaction. With `again`, and in *ordered* mode, a
+///   row replaces every row that it shares a unique value with.
+/// - That holds for a plan in *ranged* mode, too, after the target has got its
+///   unique indexes: the engine then copies with `again` only, and changes that
+///   were dispatched before may put rows into the range meanwhile.
 /// - `apply` brings every key of the batch to its image, in one transaction,
 ///   and returns when it is committed. Applying a batch again changes nothing.
 /// - Both are all or nothing, and are repeated by the sink itself after a
@@ -153,6 +156,15 @@ impl RowSink for SelectSink {
     }
 }
 
+/// How a copied row meets one that is there.
+#[derive(Clone, Copy)]
+enum Write {
+    /// None may be there.
+    Insert,
+    /// It takes the place of every row that it shares a unique value with.
+    Replace,
+}
+
 /// One chunk's transaction.
 struct CopyUnit<'a> {
     sink: &'a SelectSink,
@@ -161,10 +173,13 @@ struct CopyUnit<'a> {
 }
 
 impl CopyUnit<'_> {
-    async fn copy(&self, conn: &mut Conn) -> Result<CopiedRows, DriverError> {
+    async fn copy(&self, conn: &mut Conn, how: Write) -> Result<CopiedRows, DriverError> {
         let columns = &self.sink.plan.key().columns;
         let range = Predicate::range(self.range, columns);
-        let sql = self.sink.statements.copy(&range);
+        let sql = match how {
+            Write::Insert => self.sink.statements.insert_select(&range),
+            Write::Replace => self.sink.statements.replace_select(&range),
+        };
         conn.exec_drop(sql, range.into_params()).await?;
         let rows = records(&conn.info()).unwrap_or_else(|| conn.affected_rows());
         Ok(CopiedRows { rows })
@@ -177,7 +192,7 @@ impl CopyUnit<'_> {
         let range = Predicate::range(self.range, self.sink.plan.target_key());
         let sql = self.sink.statements.empty(&range);
         conn.exec_drop(sql, range.into_params()).await?;
-        let copied = self.copy(conn).await?;
+        let copied = self.copy(conn, Write::Replace).await?;
         conn.query_drop("COMMIT").await?;
         Ok(copied)
     }
@@ -197,10 +212,14 @@ impl Unit for CopyUnit<'_> {
     type Output = CopiedRows;
 
     async fn run(&self, session: &mut Session, unsure: bool) -> Result<CopiedRows, DriverError> {
+        let conn = &mut session.conn;
         match self.sink.plan.mode() {
-            Mode::Ranged if self.again || unsure => self.empty_and_copy(&mut session.conn).await,
+            Mode::Ranged | Mode::Ordered if self.again => self.empty_and_copy(conn).await,
+            // The rows of the earlier attempt may be there.
+            Mode::Ranged if unsure => self.empty_and_copy(conn).await,
             // One statement is a transaction of its own.
-            Mode::Ranged | Mode::Ordered => self.copy(&mut session.conn).await,
+            Mode::Ranged => self.copy(conn, Write::Insert).await,
+            Mode::Ordered => self.copy(conn, Write::Replace).await,
         }
     }
 

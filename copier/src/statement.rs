@@ -2,13 +2,15 @@
 
 use oxferry_schema::{Ident, Predicate};
 
-use crate::{CopyPlan, engine::Mode, param};
+use crate::{CopyPlan, param};
 
 /// The statements of one plan; none of them holds a value.
 #[derive(Debug)]
 pub(crate) struct Statements {
     /// Up to and with `WHERE`.
-    copy: String,
+    insert_select: String,
+    /// Up to and with `WHERE`.
+    replace_select: String,
     /// Up to and with `WHERE`.
     delete: String,
     target_key: Vec<Ident>,
@@ -33,18 +35,14 @@ impl Statements {
             .map(|(_, from, _)| param::expression(from))
             .collect();
         let target = plan.target();
-        let verb = match plan.mode() {
-            // A row that is there already is an error, not something to hide.
-            Mode::Ranged => "INSERT",
-            // A row that is there is older, or its own change is still to come.
-            Mode::Ordered => "REPLACE",
-        };
+        let select = format!(
+            "INTO {target} ({targets}) SELECT {sources} FROM {} FORCE INDEX ({}) WHERE ",
+            plan.source().name,
+            plan.key().index
+        );
         Self {
-            copy: format!(
-                "{verb} INTO {target} ({targets}) SELECT {sources} FROM {} FORCE INDEX ({}) WHERE ",
-                plan.source().name,
-                plan.key().index
-            ),
+            insert_select: format!("INSERT {select}"),
+            replace_select: format!("REPLACE {select}"),
             delete: format!("DELETE FROM {target} WHERE "),
             target_key: plan.target_key().to_vec(),
             replace: format!("REPLACE INTO {target} ({targets}) VALUES "),
@@ -52,9 +50,16 @@ impl Statements {
         }
     }
 
-    /// Copies the rows that `range`, over the source's key, selects.
-    pub(crate) fn copy(&self, range: &Predicate) -> String {
-        format!("{}{}", self.copy, range.sql())
+    /// Copies the rows that `range`, over the source's key, selects; a row that
+    /// is there already is an error, not something to hide.
+    pub(crate) fn insert_select(&self, range: &Predicate) -> String {
+        format!("{}{}", self.insert_select, range.sql())
+    }
+
+    /// Copies the rows that `range`, over the source's key, selects; a row that
+    /// is there already is older, or its own change is still to come.
+    pub(crate) fn replace_select(&self, range: &Predicate) -> String {
+        format!("{}{}", self.replace_select, range.sql())
     }
 
     /// Empties what `range`, over the target's key columns, selects.
@@ -89,9 +94,12 @@ mod tests {
     use oxferry_schema::{Key, KeyPart, KeyRange};
 
     use super::*;
-    use crate::fixture::{column, ident, index, key, table};
+    use crate::{
+        engine::Mode,
+        fixture::{column, ident, index, key, table},
+    };
 
-    fn statements(mode: Mode) -> Statements {
+    fn statements() -> Statements {
         let source = table(
             "t",
             [column("id", "int"), column("d", "date")],
@@ -104,7 +112,7 @@ mod tests {
         );
         let columns = vec![(0, ident("id")), (1, ident("e"))];
         let key = key("PRIMARY", &[("id", 0)]);
-        Statements::new(&CopyPlan::new(source, key, &target, columns, mode).unwrap())
+        Statements::new(&CopyPlan::new(source, key, &target, columns, Mode::Ranged).unwrap())
     }
 
     #[track_caller]
@@ -120,26 +128,26 @@ mod tests {
         };
         let range = Predicate::range(&range, &[ident("id")]);
         check(
-            &statements(Mode::Ranged).copy(&range),
+            &statements().insert_select(&range),
             expect![
                 "INSERT INTO `d`.`n` (`id`, `e`) SELECT `id`, `d` FROM `d`.`t` FORCE INDEX (`PRIMARY`) WHERE `id` >= ?"
             ],
         );
         check(
-            &statements(Mode::Ordered).copy(&range),
+            &statements().replace_select(&range),
             expect![
                 "REPLACE INTO `d`.`n` (`id`, `e`) SELECT `id`, `d` FROM `d`.`t` FORCE INDEX (`PRIMARY`) WHERE `id` >= ?"
             ],
         );
         check(
-            &statements(Mode::Ranged).empty(&range),
+            &statements().empty(&range),
             expect!["DELETE FROM `d`.`n` WHERE `id` >= ?"],
         );
     }
 
     #[test]
     fn changes_are_whole_rows_by_key() {
-        let statements = statements(Mode::Ranged);
+        let statements = statements();
         check(
             &statements.delete(2),
             expect!["DELETE FROM `d`.`n` WHERE `id` IN (?,?)"],

@@ -148,6 +148,10 @@ impl Engine {
     /// Notes that unique indexes now stand on a *ranged* table's target: from
     /// here on the rules of *ordered* mode hold for it.
     ///
+    /// Its sink still has a plan in *ranged* mode, and that is right: every
+    /// range is closed, so whatever is copied from here on is a repair, with
+    /// `again`, which empties the range and replaces rows in either mode.
+    ///
     /// # Panics
     ///
     /// When a chunk or a batch of the table is under way: the index could not

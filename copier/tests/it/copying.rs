@@ -63,6 +63,38 @@ async fn ordered_mode_replaces_what_is_in_the_way() {
 }
 
 #[tokio::test]
+async fn a_range_copied_again_loses_its_surplus_rows_in_ordered_mode() {
+    let mut bed = Bed::new(&[
+        "CREATE TABLE t (id INT PRIMARY KEY, u INT UNIQUE)",
+        "CREATE TABLE n LIKE t",
+        "INSERT INTO t VALUES (1, 10), (2, 20)",
+        "INSERT INTO n VALUES (1, 10), (2, 20), (3, 30)",
+    ])
+    .await;
+    let sink = bed.sink(Mode::Ordered).await;
+    sink.copy(&range(3, 4), false).await.unwrap();
+    assert_eq!(bed.texts("SELECT COUNT(*) FROM n").await, ["3"]);
+    let copied = sink.copy(&range(3, 4), true).await.unwrap();
+    assert_eq!(copied, CopiedRows { rows: 0 });
+    bed.assert_equal().await;
+}
+
+#[tokio::test]
+async fn a_range_copied_again_after_unique_indexes_were_built_meets_no_stale_row() {
+    let mut bed = Bed::new(&[
+        "CREATE TABLE t (id INT PRIMARY KEY, u INT UNIQUE)",
+        "CREATE TABLE n (id INT PRIMARY KEY, u INT)",
+        "INSERT INTO t VALUES (1, 10), (2, 20)",
+        "INSERT INTO n VALUES (1, 10), (7, 20)",
+    ])
+    .await;
+    let sink = bed.sink(Mode::Ranged).await;
+    bed.run("ALTER TABLE n ADD UNIQUE KEY (u)").await;
+    sink.copy(&range(2, 3), true).await.unwrap();
+    bed.assert_equal().await;
+}
+
+#[tokio::test]
 async fn a_row_in_the_way_in_ranged_mode_is_an_error_that_names_it() {
     let mut bed = Bed::new(&TABLES).await;
     let sink = bed.sink(Mode::Ranged).await;
