@@ -3,6 +3,10 @@
 #[cfg(test)]
 mod follow;
 #[cfg(test)]
+mod images;
+#[cfg(test)]
+mod oracle;
+#[cfg(test)]
 mod refusal;
 #[cfg(test)]
 mod stream;
