@@ -31,6 +31,7 @@ mod shadow;
 mod statement;
 mod table;
 mod url;
+mod xa;
 
 pub use backoff::Backoff;
 pub use create::{ShadowError, create_shadow, set_auto_increment};
@@ -52,6 +53,7 @@ pub use shadow::ShadowNames;
 pub use statement::{Alter, LexError, Refusal, StatementError};
 pub use table::{Column, Generated, Index, IndexPart, RowKey, Table};
 pub use url::{ServerUrl, ServerUrlError, SslMode, Tls};
+pub use xa::prepared_xa;
 
 /// A value as it travels between a server and this program.
 ///

@@ -13,3 +13,4 @@ mod mapping_marks;
 mod place;
 mod read;
 mod session;
+mod xa;
