@@ -137,6 +137,9 @@ impl ConnectError {
         if is_tls(&source) || (url.socket.is_none() && is_file(&source)) {
             return Self::Tls { server, source };
         }
+        if is_unknown_plugin(&source) {
+            return Self::Denied { server, source };
+        }
         match classify(&source) {
             ErrorClass::Privileges => Self::Denied { server, source },
             ErrorClass::ConnectionLost | ErrorClass::Timeout => Self::Unreachable {
@@ -248,6 +251,13 @@ async fn open(url: &ServerUrl, purpose: &str) -> Result<Conn, ConnectError> {
 
 const fn lacks_tls(error: &Error) -> bool {
     matches!(error, Error::Driver(DriverError::NoClientSslFlagFromServer))
+}
+
+/// A login by a method that the client library lacks. A server asks for one
+/// of its methods at random when it doesn't know the user, so as not to tell.
+/// Source: MySQL source, `sql_authentication.cc`, `decoy_user`; seen on 9.7.4.
+const fn is_unknown_plugin(error: &Error) -> bool {
+    matches!(error, Error::Driver(DriverError::UnknownAuthPlugin { .. }))
 }
 
 /// A file that can't be read; by TCP that can only be one of the certificates.
