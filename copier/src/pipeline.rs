@@ -6,14 +6,17 @@
 //! that reads, writes and waits.
 
 mod barrier;
+mod commands;
 mod driver;
 mod handle;
 mod keyed;
+mod table;
 mod waiters;
 
 pub use barrier::{Barrier, ServerBarrier};
-pub use driver::{ChangeObserver, Counts, Driver, TableSetup};
+pub use driver::{ChangeObserver, Driver};
 pub use handle::{Handle, Progress, Status, Stopped, TableState};
+pub use table::{Counts, TableSetup};
 
 use oxferry_binlog::{ChangeStream, Position};
 use tokio::sync::{mpsc, watch};

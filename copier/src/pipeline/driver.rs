@@ -10,58 +10,30 @@ use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use oxferry_binlog::{
     ChangeStream, FilePosition, Gtid, ResumeTracker, RowChange, StreamError, StreamEvent,
 };
-use oxferry_schema::{Key, KeyRange, RowKey, TableName};
+use oxferry_schema::{Key, KeyRange};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{
     Parts,
     barrier::Barrier,
-    handle::{Command, Progress, Status, TableState},
-    waiters::{Goal, Waiters},
+    commands::answer,
+    handle::{Command, Progress, Status},
+    table::{TableSetup, TableWork},
+    waiters::Waiters,
 };
 use crate::{
-    Batch, ChunkSizer, Chunker, CopyError, KeyedChange, RowSink,
-    engine::{Action, BarrierId, BatchId, ChunkId, Engine, TableId, TablePlan, TxnSeq},
+    Batch, Chunker, CopyError, KeyedChange, RowSink,
+    engine::{Action, BarrierId, BatchId, ChunkId, Engine, TableId, TxnSeq},
 };
 
 /// Is told the table and the key of every change, when it is dispatched.
 pub type ChangeObserver = Box<dyn FnMut(usize, &Key) + Send>;
 
 /// How often the status is renewed, at most.
-const STATUS_EVERY: Duration = Duration::from_millis(100);
-
-/// A table of the job, with all that copying it takes.
-#[derive(Debug)]
-#[expect(clippy::exhaustive_structs, reason = "arguments of one constructor")]
-pub struct TableSetup<C, K> {
-    /// The source table's name, for errors.
-    pub name: TableName,
-    /// How the engine shall copy it, and what of it is copied already.
-    pub plan: TablePlan,
-    /// The source table's key.
-    pub key: RowKey,
-    /// Finds the ranges.
-    pub chunker: C,
-    /// Writes to the target.
-    pub sink: Arc<K>,
-    /// Says how many rows a range shall have.
-    pub sizer: ChunkSizer,
-    /// What the runs before this one have done.
-    pub before: Counts,
-}
-
-/// How much has been done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "two counts")]
-pub struct Counts {
-    /// Rows copied.
-    pub rows_copied: u64,
-    /// Changes applied.
-    pub changes_applied: u64,
-}
+pub(super) const STATUS_EVERY: Duration = Duration::from_millis(100);
 
 /// What has ended since the driver looked last.
-enum Done<C> {
+pub(super) enum Done<C> {
     Range {
         table: TableId,
         chunker: C,
@@ -87,67 +59,31 @@ enum Wake<C> {
     Orphaned,
 }
 
-struct TableWork<C, K> {
-    name: TableName,
-    key: RowKey,
-    /// Absent while a range is being looked up.
-    chunker: Option<C>,
-    sink: Arc<K>,
-    sizer: ChunkSizer,
-    /// What the runs before this one have done.
-    before: Counts,
-}
-
-impl<C, K> TableWork<C, K> {
-    fn new(setup: TableSetup<C, K>) -> (TablePlan, Self) {
-        let TableSetup {
-            name,
-            plan,
-            key,
-            chunker,
-            sink,
-            sizer,
-            before,
-        } = setup;
-        (
-            plan,
-            Self {
-                name,
-                key,
-                chunker: Some(chunker),
-                sink,
-                sizer,
-                before,
-            },
-        )
-    }
-}
-
 /// The future that copies: poll [`Driver::run`].
 pub struct Driver<S, C, K, B> {
-    engine: Engine,
+    pub(super) engine: Engine,
     stream: S,
-    barrier: Arc<B>,
-    tables: Vec<TableWork<C, K>>,
-    tracker: ResumeTracker,
+    pub(super) barrier: Arc<B>,
+    pub(super) tables: Vec<TableWork<C, K>>,
+    pub(super) tracker: ResumeTracker,
     /// The transaction whose changes come next.
     seq: TxnSeq,
     /// Whether the transaction `seq` has shown a change of ours.
-    changed: bool,
+    pub(super) changed: bool,
     observer: ChangeObserver,
     commands: mpsc::Receiver<Command>,
-    status: watch::Sender<Status>,
-    status_at: Option<Instant>,
-    work: FuturesUnordered<BoxFuture<'static, Result<Done<C>, CopyError>>>,
-    waiters: Waiters,
+    pub(super) status: watch::Sender<Status>,
+    pub(super) status_at: Option<Instant>,
+    pub(super) work: FuturesUnordered<BoxFuture<'static, Result<Done<C>, CopyError>>>,
+    pub(super) waiters: Waiters,
     /// What was handed out to be applied by the caller, until it says that it did.
-    drained: Vec<(TableId, Batch)>,
+    pub(super) drained: Vec<(TableId, Batch)>,
     /// Whether the stream rests: everything up to the cutover's position is
     /// handed out, and what comes next may be the cutover itself.
-    resting: bool,
+    pub(super) resting: bool,
     /// Asked for a consistent point and waiting for the buffer to run dry.
-    consistent: Option<oneshot::Sender<()>>,
-    stopping: bool,
+    pub(super) consistent: Option<oneshot::Sender<()>>,
+    pub(super) stopping: bool,
 }
 
 impl<S, C, K, B> fmt::Debug for Driver<S, C, K, B> {
@@ -320,7 +256,7 @@ where
         clippy::indexing_slicing,
         reason = "the engine names only tables that it was given"
     )]
-    fn sink(&self, table: TableId) -> Arc<K> {
+    pub(super) fn sink(&self, table: TableId) -> Arc<K> {
         Arc::clone(&self.tables[table.0].sink)
     }
 
@@ -401,129 +337,4 @@ where
         }
         Ok(())
     }
-
-    fn handle_command(&mut self, command: Command) {
-        match command {
-            Command::Settle(reply) => {
-                self.waiters
-                    .add(Goal::Applied(self.engine.dispatched()), reply);
-            }
-            Command::Reach(position, reply) => {
-                self.waiters.add(Goal::Dispatched(position), reply);
-            }
-            Command::HoldConsistent(reply) => self.consistent = Some(reply),
-            Command::Hold(reply) => {
-                self.engine.set_applying(false);
-                self.waiters.add(Goal::Quiet, reply);
-            }
-            Command::Release => self.release(),
-            Command::Drain(reply) => {
-                let rest = self.engine.drain();
-                self.resting = rest.is_some();
-                self.drained = rest.clone().unwrap_or_default();
-                answer(reply, rest);
-            }
-            Command::Drained => {
-                self.drained.clear();
-                self.engine.handle_drained();
-            }
-            Command::IndexesBuilt(table) => self.engine.handle_indexes_built(table),
-            Command::Repair(table, range, reply) => {
-                self.engine.repair(table, range);
-                self.waiters.add(Goal::Copied, reply);
-            }
-            Command::SetCopying(on) => self.engine.set_copying(on),
-            Command::Progress(reply) => answer(reply, self.progress()),
-            Command::Stop => self.stopping = true,
-        }
-    }
-
-    /// What was drained and not reported as applied may be on the target in
-    /// part: it is applied once more, before anything newer is.
-    fn release(&mut self) {
-        self.resting = false;
-        if self.drained.is_empty() {
-            return self.engine.set_applying(true);
-        }
-        let batches: Vec<_> = std::mem::take(&mut self.drained)
-            .into_iter()
-            .map(|(table, batch)| (self.sink(table), batch))
-            .collect();
-        self.work.push(Box::pin(async move {
-            for (sink, batch) in batches {
-                sink.apply(&batch).await?;
-            }
-            Ok(Done::Redone)
-        }));
-    }
-
-    fn answer_waiters(&mut self) {
-        self.find_consistent_point();
-        let dispatched = self.tracker.dispatched();
-        for (goal, reply) in self.waiters.take_ready(&self.engine, &dispatched.file) {
-            match goal {
-                // Applied is half of it: the source must show it to others too.
-                Goal::Applied(_) => {
-                    let barrier = Arc::clone(&self.barrier);
-                    let through = dispatched.clone();
-                    self.work.push(Box::pin(async move {
-                        barrier.pass(&through).await.map(|()| Done::Settled(reply))
-                    }));
-                }
-                Goal::Dispatched(_) | Goal::Quiet | Goal::Copied => answer(reply, ()),
-            }
-        }
-    }
-
-    fn find_consistent_point(&mut self) {
-        if self.engine.is_idle()
-            && !self.changed
-            && let Some(reply) = self.consistent.take()
-        {
-            self.engine.set_applying(false);
-            answer(reply, ());
-        }
-    }
-
-    fn progress(&mut self) -> Progress {
-        self.tracker.advance(self.engine.resume_seq().0);
-        let tables = self.tables.iter().enumerate().map(|(table, work)| {
-            let now = self.engine.progress(TableId(table)).unwrap_or_default();
-            TableState {
-                closed: now.closed,
-                rows_copied: work.before.rows_copied + now.rows_copied,
-                changes_applied: work.before.changes_applied + now.changes_applied,
-            }
-        });
-        Progress {
-            position: self.tracker.position().clone(),
-            tables: tables.collect(),
-        }
-    }
-
-    fn publish_status(&mut self) {
-        let now = Instant::now();
-        let copied = self.engine.is_copied();
-        let fresh = self
-            .status_at
-            .is_some_and(|at| now.duration_since(at) < STATUS_EVERY);
-        if fresh && self.status.borrow().copied == copied {
-            return;
-        }
-        self.status_at = Some(now);
-        let tables = self.progress().tables;
-        self.status.send_replace(Status {
-            rows_copied: tables.iter().map(|table| table.rows_copied).sum(),
-            changes_applied: tables.iter().map(|table| table.changes_applied).sum(),
-            changes_waiting: self.engine.buffered_rows(),
-            changes_waiting_bytes: self.engine.buffered_bytes(),
-            copied,
-            dispatched: Some(self.tracker.dispatched().file.clone()),
-        });
-    }
-}
-
-/// Whoever asked may have gone; what was asked for has happened all the same.
-fn answer<T>(reply: oneshot::Sender<T>, value: T) {
-    let _gone = reply.send(value);
 }

@@ -1,0 +1,147 @@
+//! What a handle may ask of the driver, and the answers.
+
+use std::{sync::Arc, time::Instant};
+
+use oxferry_binlog::ChangeStream;
+use tokio::sync::oneshot;
+
+use super::{
+    barrier::Barrier,
+    driver::{Done, Driver, STATUS_EVERY},
+    handle::{Command, Progress, Status, TableState},
+    waiters::Goal,
+};
+use crate::{Chunker, RowSink, engine::TableId};
+
+impl<S, C, K, B> Driver<S, C, K, B>
+where
+    S: ChangeStream,
+    C: Chunker + 'static,
+    K: RowSink + 'static,
+    B: Barrier + 'static,
+{
+    pub(super) fn handle_command(&mut self, command: Command) {
+        match command {
+            Command::Settle(reply) => {
+                self.waiters
+                    .add(Goal::Applied(self.engine.dispatched()), reply);
+            }
+            Command::Reach(position, reply) => {
+                self.waiters.add(Goal::Dispatched(position), reply);
+            }
+            Command::HoldConsistent(reply) => self.consistent = Some(reply),
+            Command::Hold(reply) => {
+                self.engine.set_applying(false);
+                self.waiters.add(Goal::Quiet, reply);
+            }
+            Command::Release => self.release(),
+            Command::Drain(reply) => {
+                let rest = self.engine.drain();
+                self.resting = rest.is_some();
+                self.drained = rest.clone().unwrap_or_default();
+                answer(reply, rest);
+            }
+            Command::Drained => {
+                self.drained.clear();
+                self.engine.handle_drained();
+            }
+            Command::IndexesBuilt(table) => self.engine.handle_indexes_built(table),
+            Command::Repair(table, range, reply) => {
+                self.engine.repair(table, range);
+                self.waiters.add(Goal::Copied, reply);
+            }
+            Command::SetCopying(on) => self.engine.set_copying(on),
+            Command::Progress(reply) => answer(reply, self.progress()),
+            Command::Stop => self.stopping = true,
+        }
+    }
+
+    /// What was drained and not reported as applied may be on the target in
+    /// part: it is applied once more, before anything newer is.
+    fn release(&mut self) {
+        self.resting = false;
+        if self.drained.is_empty() {
+            return self.engine.set_applying(true);
+        }
+        let batches: Vec<_> = std::mem::take(&mut self.drained)
+            .into_iter()
+            .map(|(table, batch)| (self.sink(table), batch))
+            .collect();
+        self.work.push(Box::pin(async move {
+            for (sink, batch) in batches {
+                sink.apply(&batch).await?;
+            }
+            Ok(Done::Redone)
+        }));
+    }
+
+    pub(super) fn answer_waiters(&mut self) {
+        self.find_consistent_point();
+        let dispatched = self.tracker.dispatched();
+        for (goal, reply) in self.waiters.take_ready(&self.engine, &dispatched.file) {
+            match goal {
+                // Applied is half of it: the source must show it to others too.
+                Goal::Applied(_) => {
+                    let barrier = Arc::clone(&self.barrier);
+                    let through = dispatched.clone();
+                    self.work.push(Box::pin(async move {
+                        barrier.pass(&through).await.map(|()| Done::Settled(reply))
+                    }));
+                }
+                Goal::Dispatched(_) | Goal::Quiet | Goal::Copied => answer(reply, ()),
+            }
+        }
+    }
+
+    fn find_consistent_point(&mut self) {
+        if self.engine.is_idle()
+            && !self.changed
+            && let Some(reply) = self.consistent.take()
+        {
+            self.engine.set_applying(false);
+            answer(reply, ());
+        }
+    }
+
+    pub(super) fn progress(&mut self) -> Progress {
+        self.tracker.advance(self.engine.resume_seq().0);
+        let tables = self.tables.iter().enumerate().map(|(table, work)| {
+            let now = self.engine.progress(TableId(table)).unwrap_or_default();
+            TableState {
+                closed: now.closed,
+                rows_copied: work.before.rows_copied + now.rows_copied,
+                changes_applied: work.before.changes_applied + now.changes_applied,
+            }
+        });
+        Progress {
+            position: self.tracker.position().clone(),
+            tables: tables.collect(),
+        }
+    }
+
+    pub(super) fn publish_status(&mut self) {
+        let now = Instant::now();
+        let copied = self.engine.is_copied();
+        let fresh = self
+            .status_at
+            .is_some_and(|at| now.duration_since(at) < STATUS_EVERY);
+        if fresh && self.status.borrow().copied == copied {
+            return;
+        }
+        self.status_at = Some(now);
+        let tables = self.progress().tables;
+        self.status.send_replace(Status {
+            rows_copied: tables.iter().map(|table| table.rows_copied).sum(),
+            changes_applied: tables.iter().map(|table| table.changes_applied).sum(),
+            changes_waiting: self.engine.buffered_rows(),
+            changes_waiting_bytes: self.engine.buffered_bytes(),
+            copied,
+            dispatched: Some(self.tracker.dispatched().file.clone()),
+        });
+    }
+}
+
+/// Whoever asked may have gone; what was asked for has happened all the same.
+pub(super) fn answer<T>(reply: oneshot::Sender<T>, value: T) {
+    let _gone = reply.send(value);
+}
