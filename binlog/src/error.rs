@@ -65,6 +65,19 @@ pub enum StreamError {
         /// The UUID of the server now.
         now: String,
     },
+    /// Behind the same address there is another server than before, and it
+    /// lacks transactions that were read before.
+    #[error(
+        "the server {server} that answers now has never executed {missing}, which was read before \
+         from another one: what follows in its log doesn't continue what was read; let it catch \
+         up, or start afresh if those transactions are lost"
+    )]
+    ServerBehind {
+        /// The UUID of the server now.
+        server: String,
+        /// The GTIDs that it lacks.
+        missing: String,
+    },
     /// An event is damaged: what it says can't be believed.
     #[error("an event of the binary log before {at} is damaged: {reason}")]
     Damaged {
@@ -190,6 +203,7 @@ impl StreamError {
             | Self::Purged { .. }
             | Self::Refused { .. }
             | Self::ServerChanged { .. }
+            | Self::ServerBehind { .. }
             | Self::Damaged { .. }
             | Self::Incident { .. }
             | Self::Decode { .. }

@@ -1,8 +1,22 @@
 //! Transactions and row changes out of a MySQL server's binary log.
 //!
+//! [`MysqlStream`] follows a server as a replica would and hands out
+//! [`StreamEvent`]s: the rows of watched tables, and where each transaction
+//! ends. [`FilePosition`], [`Gtid`] and [`GtidSet`] say where in a log one
+//! stands; [`ResumeTracker`] says from where to read again while transactions
+//! are still being applied.
+//!
 //! # What it isn't
 //!
 //! It applies nothing, stores nothing and knows no checkpoint.
+//!
+//! # Invariants
+//!
+//! - A row change is handed out once, whole, in the log's order, or the
+//!   stream ends with an error. Nothing is skipped.
+//! - Reading goes on only where a transaction ended, and never on a server
+//!   that lacks one that was handed out.
+//! - No wait is without a deadline.
 
 mod decode;
 mod error;
@@ -32,3 +46,7 @@ pub use mysql_stream::{MysqlStream, StreamConfig};
 pub use position::{FilePosition, Position, PositionError};
 pub use resume::ResumeTracker;
 pub use stream::ChangeStream;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -130,7 +130,7 @@ impl MysqlStream {
         watched: Vec<Table>,
     ) -> Result<Self, StreamError> {
         let mut log = Log::new(from.clone(), Watched::new(watched));
-        let connected = connect::connect(config.clone(), from).await;
+        let connected = connect::connect(config.clone(), from, None).await;
         let connection = connected.map_err(|failure| match failure {
             Failure::Passing(error) | Failure::Lasting(error) => error,
         })?;
@@ -232,10 +232,10 @@ impl MysqlStream {
         // A new number: an old connection of ours, not yet noticed to be dead
         // by the server, would be taken for a second reader with this one.
         self.config.server_id = fastrand::u32(0xC000_0000..=0xFFFF_FFF0);
-        let config = self.config.clone();
+        let (config, server) = (self.config.clone(), self.server.clone());
         self.state = State::Connecting(Box::pin(async move {
             tokio::time::sleep(delay).await;
-            connect::connect(config, from).await
+            connect::connect(config, from, Some(server)).await
         }));
         Ok(())
     }

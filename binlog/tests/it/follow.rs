@@ -38,13 +38,21 @@ pub(crate) async fn position(conn: &mut Conn) -> Position {
     }
 }
 
+pub(crate) fn config(server: &Server) -> StreamConfig {
+    StreamConfig::new(Opts::from_url(&server.url()).unwrap())
+}
+
 /// Follows a table from now on.
 pub(crate) async fn follow(server: &Server, table: &str) -> MysqlStream {
+    follow_as(server, table, config(server)).await
+}
+
+/// Follows a table of `server` from now on, over another connection.
+pub(crate) async fn follow_as(server: &Server, table: &str, config: StreamConfig) -> MysqlStream {
     let mut conn = server.conn().await.unwrap();
     let name = TableName::new(Ident::new("shop").unwrap(), Ident::new(table).unwrap());
     let table = Table::read(&mut conn, &name).await.unwrap().unwrap();
     let from = position(&mut conn).await;
-    let config = StreamConfig::new(Opts::from_url(&server.url()).unwrap());
     MysqlStream::open(config, from, vec![table]).await.unwrap()
 }
 

@@ -1,11 +1,17 @@
 //! The stream against real servers.
 
 #[cfg(test)]
+mod damage;
+#[cfg(test)]
 mod follow;
 #[cfg(test)]
 mod images;
 #[cfg(test)]
 mod oracle;
+#[cfg(test)]
+mod outage;
+#[cfg(test)]
+mod proxy;
 #[cfg(test)]
 mod refusal;
 #[cfg(test)]

@@ -175,6 +175,22 @@ async fn xa_transactions_pass_unless_they_touch_a_watched_table() {
 }
 
 #[tokio::test]
+async fn a_transaction_prepared_before_the_stream_began_ends_it_when_it_is_committed() {
+    let server = shop().await;
+    let mut conn = server.conn().await.unwrap();
+    let insert = "INSERT INTO shop.t (id) VALUES (1)";
+    let prepare = ["XA START 'a'", insert, "XA END 'a'", "XA PREPARE 'a'"];
+    run(&mut conn, &prepare).await;
+    let mut other = server.conn().await.unwrap();
+    let xids = oxferry_schema::prepared_xa(&mut other).await.unwrap();
+    assert_eq!(xids, ["X'61',X'',1"]);
+    let mut stream = follow(&server, "u").await;
+    run(&mut conn, &[&format!("XA COMMIT {}", xids[0])]).await;
+    let error = failure(&mut stream).await;
+    assert!(matches!(error, StreamError::Xa { .. }), "{error:?}");
+}
+
+#[tokio::test]
 async fn a_purged_log_is_named_as_such() {
     let server = shop().await;
     let mut conn = server.conn().await.unwrap();

@@ -56,7 +56,7 @@ fn translated(column: &Column, theirs: &Value) -> Value {
         "set" => members(column, bytes.iter().rev().fold(0, fold)),
         "year" => Value::UInt(text().parse().unwrap()),
         "timestamp" => {
-            let (seconds, micros) = text().split_once('.').unwrap_or((text(), "0"));
+            let (seconds, micros) = text().split_once('.').unwrap_or_else(|| (text(), "0"));
             utc(seconds.parse().unwrap(), micros.parse().unwrap())
         }
         _ => padded(column, bytes.clone()),
