@@ -112,7 +112,7 @@ impl Work<'_> {
                 let phase = checkpoint.phase;
                 tracing::info!(from = %phase.as_str(), saved_at = %checkpoint.saved_at, "resumes");
                 progress.enter(Phase::Prepare);
-                Prepared::resume(job, conn, &checkpoint).await?
+                Prepared::resume(job, conn, &checkpoint, saver).await?
             }
         };
         run::run(job, prepared, saver, (lock, progress, interrupt)).await

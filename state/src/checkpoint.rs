@@ -25,6 +25,9 @@ pub struct Checkpoint {
     pub phase: Phase,
     /// From where the binary log must be read, `None` before it was looked up.
     pub position: Option<Position>,
+    /// Whether the job has made its sentinel; one that is gone by then was
+    /// dropped on purpose, and is not made again.
+    pub postponed: bool,
     /// Each table's progress, in the order of [`JobIdentity::tables`].
     pub tables: Vec<TableProgress>,
     /// When it was written, in RFC 3339; for people, never compared.
@@ -90,6 +93,7 @@ impl Checkpoint {
             server_uuid: server_uuid.into(),
             phase: Phase::Preflight,
             position: None,
+            postponed: false,
             tables: Vec::new(),
             saved_at: String::new(),
             sequence: 0,

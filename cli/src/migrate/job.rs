@@ -40,7 +40,6 @@ pub(crate) struct Job {
 struct Request {
     table: TableName,
     alter: Alter,
-    statement: String,
 }
 
 impl Job {
@@ -72,7 +71,9 @@ impl Job {
         let facts = facts(&mut conn, &info, &table, key.as_ref().err()).await?;
         refuse(&preflight::problems(&facts))?;
         let names = ShadowNames::beside(&table.name);
-        let identity = JobIdentity::migrate(vec![table.name.clone()], vec![request.statement]);
+        // The same text whichever options gave it, so that either resumes the other's job.
+        let statement = request.alter.statement_for(&table.name);
+        let identity = JobIdentity::migrate(vec![table.name.clone()], vec![statement]);
         let alter = request.alter;
         Ok((
             Self {
@@ -122,21 +123,12 @@ impl Request {
                 let table = alter.table(url.database()).ok_or_else(|| {
                     Failure::usage("the statement names no database: add one there, or to the URL")
                 })?;
-                Ok(Self {
-                    table,
-                    alter,
-                    statement: statement.clone(),
-                })
+                Ok(Self { table, alter })
             }
             ([], Some(table), Some(clauses)) => {
                 let table = source::table_name(table, url)?;
                 let alter = Alter::clauses(clauses)?;
-                let statement = alter.statement_for(&table);
-                Ok(Self {
-                    table,
-                    alter,
-                    statement,
-                })
+                Ok(Self { table, alter })
             }
             ([_, _, ..], ..) => Err(Failure::usage(
                 "several --statement options were given: this version changes one table a job",
@@ -166,6 +158,7 @@ async fn facts(
     let foreign_keys = Table::foreign_keys(conn, &table.name).await?;
     let referenced_by = Table::referencing_foreign_keys(conn, &table.name).await?;
     let triggers = Table::triggers(conn, &table.name).await?;
+    let prepared_xa = oxferry_schema::prepared_xa(conn).await?;
     Ok(Facts {
         table: table.name.clone(),
         version: info.version.text.clone(),
@@ -176,6 +169,8 @@ async fn facts(
         binlog_row_image: info.binlog_row_image.clone(),
         binlog_row_value_options: info.binlog_row_value_options.clone(),
         binlog_order_commits: info.binlog_order_commits,
+        binlog_checksum: info.binlog_checksum.clone(),
+        prepared_xa,
         read_only: info.read_only || info.super_read_only,
         grants,
         engine: table.engine.clone(),

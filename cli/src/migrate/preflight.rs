@@ -25,6 +25,10 @@ pub(crate) struct Facts {
     pub(crate) binlog_row_value_options: String,
     /// `@@binlog_order_commits`.
     pub(crate) binlog_order_commits: bool,
+    /// `@@binlog_checksum`.
+    pub(crate) binlog_checksum: String,
+    /// XA transactions that are prepared, as far as the user may see them.
+    pub(crate) prepared_xa: Vec<String>,
     /// `@@read_only` or `@@super_read_only`.
     pub(crate) read_only: bool,
     /// The lines of `SHOW GRANTS`.
@@ -105,6 +109,8 @@ fn server_problems(facts: &Facts) -> Vec<Problem> {
             &facts.binlog_row_value_options,
             "",
         ),
+        // Damage in a compressed transaction would go unseen without it.
+        ("binlog_checksum", &facts.binlog_checksum, "CRC32"),
     ];
     for (name, value, wanted) in expected {
         if !value.eq_ignore_ascii_case(wanted) {
@@ -117,6 +123,17 @@ fn server_problems(facts: &Facts) -> Vec<Problem> {
     if !facts.binlog_order_commits {
         let fix = "SET GLOBAL binlog_order_commits = ON";
         found.push(setting("binlog_order_commits is OFF".to_owned(), fix));
+    }
+    if !facts.prepared_xa.is_empty() {
+        let fix = "XA COMMIT or XA ROLLBACK them first: nobody can tell any more what they change";
+        found.push(Problem {
+            what: format!(
+                "XA transactions are prepared: {}",
+                facts.prepared_xa.join(", ")
+            ),
+            fix: fix.to_owned(),
+            remedy: Remedy::Retry,
+        });
     }
     if facts.read_only {
         let fix = "connect to the server that takes the writes";
@@ -205,6 +222,8 @@ mod tests {
             binlog_row_image: "FULL".to_owned(),
             binlog_row_value_options: String::new(),
             binlog_order_commits: true,
+            binlog_checksum: "CRC32".to_owned(),
+            prepared_xa: Vec::new(),
             read_only: false,
             grants: vec!["GRANT ALL PRIVILEGES ON *.* TO `root`@`localhost`".to_owned()],
             engine: "InnoDB".to_owned(),
@@ -228,6 +247,8 @@ mod tests {
             binlog_row_image: "MINIMAL".to_owned(),
             binlog_row_value_options: "PARTIAL_JSON".to_owned(),
             binlog_order_commits: false,
+            binlog_checksum: "NONE".to_owned(),
+            prepared_xa: vec!["X'61',X'',1".to_owned()],
             read_only: true,
             version_numbers: (5, 7, 44),
             engine: "MyISAM".to_owned(),
@@ -239,7 +260,7 @@ mod tests {
             ..facts()
         };
         let found = problems(&unfit);
-        assert_eq!(found.len(), 13);
+        assert_eq!(found.len(), 15);
         assert!(found.iter().all(|problem| !problem.fix.is_empty()));
         assert_eq!(remedy(&found), Remedy::Privileges);
     }

@@ -64,11 +64,7 @@ impl Prepared {
         let mapping = probe(conn, &job.source, &job.alter).await?.mapping;
         saver.begin(leftovers).await?;
         saver.enter(Phase::Prepare).await?;
-        if job.args.cutover.defer_cutover {
-            Sentinel::new(job.names.sentinel.clone())
-                .create(conn)
-                .await?;
-        }
+        postpone(job, conn, saver, false).await?;
         let shadow = create_shadow(conn, &job.source, &job.names.shadow, &job.alter).await?;
         let deferred = deferred(job, &mapping, &shadow);
         deferred.drop_all(&connections).await?;
@@ -112,6 +108,7 @@ impl Prepared {
         job: &Job,
         conn: &mut Conn,
         checkpoint: &Checkpoint,
+        saver: &Saver,
     ) -> Result<Self, Failure> {
         let (Some(start), Some(progress)) = (
             checkpoint.position.clone(),
@@ -123,6 +120,7 @@ impl Prepared {
         let mapping = probe(conn, &job.source, &job.alter).await?.mapping;
         // Opening them ends what sessions of the earlier run still do.
         let connections = connections(job).await?;
+        postpone(job, conn, saver, checkpoint.postponed).await?;
         let bare = read_shadow(conn, &job.names.shadow).await?;
         let finished = Table {
             create_statement: progress.shadow_create.clone(),
@@ -141,6 +139,17 @@ impl Prepared {
             resumed: true,
         })
     }
+}
+
+/// Makes the sentinel where the operator wants one and none was made `before`.
+async fn postpone(job: &Job, conn: &mut Conn, saver: &Saver, before: bool) -> Result<(), Failure> {
+    if !job.args.cutover.defer_cutover || before {
+        return Ok(());
+    }
+    Sentinel::new(job.names.sentinel.clone())
+        .create(conn)
+        .await?;
+    saver.save(|checkpoint| checkpoint.postponed = true).await
 }
 
 /// Sessions for all that writes: copying, applying, and the index build.

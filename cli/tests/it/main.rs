@@ -5,4 +5,5 @@ mod cutover;
 mod migrate;
 mod refuse;
 mod resume;
+mod settings;
 mod world;
