@@ -73,13 +73,21 @@ impl ServerBarrier {
         }
     }
 
-    async fn run(&self, conn: &mut Conn, through: &Position) -> Result<(), CopyError> {
-        match &through.gtids {
-            Some(gtids) => self.wait_for_gtids(conn, gtids).await,
-            None => oxferry_state::touch_barrier(conn, &self.marker, self.wait_max)
+    /// Gives the connection back when it may be used again.
+    async fn run(&self, conn: Option<Conn>, through: &Position) -> Result<Conn, CopyError> {
+        let mut conn = match conn {
+            Some(conn) => conn,
+            None => Conn::new(self.opts.clone())
                 .await
-                .map_err(|source| CopyError::Marker { source }),
+                .map_err(CopyError::barrier)?,
+        };
+        match &through.gtids {
+            Some(gtids) => self.wait_for_gtids(&mut conn, gtids).await?,
+            None => oxferry_state::touch_barrier(&mut conn, &self.marker, self.wait_max)
+                .await
+                .map_err(|source| CopyError::Marker { source })?,
         }
+        Ok(conn)
     }
 }
 
@@ -89,16 +97,11 @@ impl Barrier for ServerBarrier {
         // passing a barrier again does no harm.
         for attempt in 0..2 {
             let mut slot = self.conn.lock().await;
-            let mut conn = match slot.take() {
-                Some(conn) => conn,
-                None => Conn::new(self.opts.clone())
-                    .await
-                    .map_err(CopyError::barrier)?,
-            };
             let limit = self.wait_max + Duration::from_secs(5);
-            match tokio::time::timeout(limit, self.run(&mut conn, through)).await {
+            let conn = slot.take();
+            match tokio::time::timeout(limit, self.run(conn, through)).await {
                 Err(_) => return Err(CopyError::BarrierTimeout { waited: limit }),
-                Ok(Ok(())) => {
+                Ok(Ok(conn)) => {
                     *slot = Some(conn);
                     return Ok(());
                 }
