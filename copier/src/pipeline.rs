@@ -11,6 +11,8 @@ mod driver;
 mod handle;
 mod keyed;
 mod table;
+#[cfg(test)]
+mod tests;
 mod waiters;
 
 pub use barrier::{Barrier, ServerBarrier};

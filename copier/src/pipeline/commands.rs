@@ -1,9 +1,9 @@
 //! What a handle may ask of the driver, and the answers.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use oxferry_binlog::ChangeStream;
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     barrier::Barrier,
@@ -11,7 +11,10 @@ use super::{
     handle::{Command, Progress, Status, TableState},
     waiters::Goal,
 };
-use crate::{Chunker, RowSink, engine::TableId};
+use crate::{
+    Batch, Chunker, RowSink,
+    engine::{TableId, TxnSeq},
+};
 
 impl<S, C, K, B> Driver<S, C, K, B>
 where
@@ -23,28 +26,19 @@ where
     pub(super) fn handle_command(&mut self, command: Command) {
         match command {
             Command::Settle(reply) => {
-                self.waiters
-                    .add(Goal::Applied(self.engine.dispatched()), reply);
+                self.waiters.add(Goal::Applied(self.begun()), reply);
             }
             Command::Reach(position, reply) => {
                 self.waiters.add(Goal::Dispatched(position), reply);
             }
-            Command::HoldConsistent(reply) => self.consistent = Some(reply),
+            Command::HoldConsistent(reply) => self.consistent.push(reply),
             Command::Hold(reply) => {
                 self.engine.set_applying(false);
                 self.waiters.add(Goal::Quiet, reply);
             }
             Command::Release => self.release(),
-            Command::Drain(reply) => {
-                let rest = self.engine.drain();
-                self.resting = rest.is_some();
-                self.drained = rest.clone().unwrap_or_default();
-                answer(reply, rest);
-            }
-            Command::Drained => {
-                self.drained.clear();
-                self.engine.handle_drained();
-            }
+            Command::Drain(reply) => self.drain(reply),
+            Command::Drained => self.handle_drained(),
             Command::IndexesBuilt(table) => self.engine.handle_indexes_built(table),
             Command::Repair(table, range, reply) => {
                 self.engine.repair(table, range);
@@ -56,13 +50,45 @@ where
         }
     }
 
+    /// Returns the last transaction of which anything was dispatched: one whose
+    /// end is still to come, too, since the observer was told of its keys.
+    fn begun(&self) -> TxnSeq {
+        if self.changed {
+            self.seq
+        } else {
+            self.engine.dispatched()
+        }
+    }
+
+    /// Where nothing can be handed out, what was handed out before is kept.
+    fn drain(&mut self, reply: oneshot::Sender<Option<Vec<(TableId, Batch)>>>) {
+        let rest = self.engine.drain();
+        if let Some(rest) = &rest {
+            self.resting = true;
+            self.drained.clone_from(rest);
+        }
+        answer(reply, rest);
+    }
+
+    /// Once it is being applied again, only that says when it is applied.
+    fn handle_drained(&mut self) {
+        if !self.redoing {
+            self.drained.clear();
+            self.engine.handle_drained();
+        }
+    }
+
     /// What was drained and not reported as applied may be on the target in
-    /// part: it is applied once more, before anything newer is.
+    /// part: it is applied once more, and the engine gives out nothing newer
+    /// until it is.
     fn release(&mut self) {
         self.resting = false;
+        self.consistent.clear();
+        self.engine.set_applying(true);
         if self.drained.is_empty() {
-            return self.engine.set_applying(true);
+            return;
         }
+        self.redoing = true;
         let batches: Vec<_> = std::mem::take(&mut self.drained)
             .into_iter()
             .map(|(table, batch)| (self.sink(table), batch))
@@ -76,9 +102,16 @@ where
     }
 
     pub(super) fn answer_waiters(&mut self) {
+        if self.stopping {
+            return;
+        }
         self.find_consistent_point();
         let dispatched = self.tracker.dispatched();
-        for (goal, reply) in self.waiters.take_ready(&self.engine, &dispatched.file) {
+        let quiet = self.engine.in_flight().batches == 0 && !self.redoing;
+        let ready = self
+            .waiters
+            .take_ready(&self.engine, &dispatched.file, quiet);
+        for (goal, reply) in ready {
             match goal {
                 // Applied is half of it: the source must show it to others too.
                 Goal::Applied(_) => {
@@ -94,11 +127,11 @@ where
     }
 
     fn find_consistent_point(&mut self) {
-        if self.engine.is_idle()
-            && !self.changed
-            && let Some(reply) = self.consistent.take()
-        {
-            self.engine.set_applying(false);
+        if self.consistent.is_empty() || self.changed || !self.engine.is_idle() {
+            return;
+        }
+        self.engine.set_applying(false);
+        for reply in self.consistent.drain(..) {
             answer(reply, ());
         }
     }
@@ -122,13 +155,13 @@ where
     pub(super) fn publish_status(&mut self) {
         let now = Instant::now();
         let copied = self.engine.is_copied();
-        let fresh = self
-            .status_at
-            .is_some_and(|at| now.duration_since(at) < STATUS_EVERY);
-        if fresh && self.status.borrow().copied == copied {
+        let due = self.status_at.map(|at| at + STATUS_EVERY);
+        self.status_due = due.filter(|due| now < *due);
+        if self.status_due.is_some() && self.status.borrow().copied == copied {
             return;
         }
         self.status_at = Some(now);
+        self.status_due = None;
         let tables = self.progress().tables;
         self.status.send_replace(Status {
             rows_copied: tables.iter().map(|table| table.rows_copied).sum(),

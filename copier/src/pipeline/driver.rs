@@ -1,17 +1,16 @@
 //! The loop that feeds the engine and does what it wants done.
 
-use std::{
-    fmt,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{fmt, future, sync::Arc, time::Duration};
 
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use oxferry_binlog::{
     ChangeStream, FilePosition, Gtid, ResumeTracker, RowChange, StreamError, StreamEvent,
 };
 use oxferry_schema::{Key, KeyRange};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::{Instant, sleep_until},
+};
 
 use super::{
     Parts,
@@ -56,6 +55,7 @@ enum Wake<C> {
     Command(Command),
     Done(Result<Done<C>, CopyError>),
     Event(Result<StreamEvent, StreamError>),
+    StatusDue,
     Orphaned,
 }
 
@@ -67,22 +67,26 @@ pub struct Driver<S, C, K, B> {
     pub(super) tables: Vec<TableWork<C, K>>,
     pub(super) tracker: ResumeTracker,
     /// The transaction whose changes come next.
-    seq: TxnSeq,
+    pub(super) seq: TxnSeq,
     /// Whether the transaction `seq` has shown a change of ours.
     pub(super) changed: bool,
     observer: ChangeObserver,
     commands: mpsc::Receiver<Command>,
     pub(super) status: watch::Sender<Status>,
     pub(super) status_at: Option<Instant>,
+    /// When the status must be renewed, if something may have changed since.
+    pub(super) status_due: Option<Instant>,
     pub(super) work: FuturesUnordered<BoxFuture<'static, Result<Done<C>, CopyError>>>,
     pub(super) waiters: Waiters,
     /// What was handed out to be applied by the caller, until it says that it did.
     pub(super) drained: Vec<(TableId, Batch)>,
+    /// Whether what was handed out is being applied once more.
+    pub(super) redoing: bool,
     /// Whether the stream rests: everything up to the cutover's position is
     /// handed out, and what comes next may be the cutover itself.
     pub(super) resting: bool,
-    /// Asked for a consistent point and waiting for the buffer to run dry.
-    pub(super) consistent: Option<oneshot::Sender<()>>,
+    /// Who asked for a consistent point, while the buffer runs dry.
+    pub(super) consistent: Vec<oneshot::Sender<()>>,
     pub(super) stopping: bool,
 }
 
@@ -121,11 +125,13 @@ where
             commands,
             status,
             status_at: None,
+            status_due: None,
             work: FuturesUnordered::new(),
             waiters: Waiters::default(),
             drained: Vec::new(),
+            redoing: false,
             resting: false,
-            consistent: None,
+            consistent: Vec::new(),
             stopping: false,
         }
     }
@@ -158,6 +164,7 @@ where
                     let event = event.map_err(|source| CopyError::Stream { source })?;
                     self.handle_event(event)?;
                 }
+                Wake::StatusDue => {}
                 Wake::Orphaned => self.stopping = true,
             }
         }
@@ -170,6 +177,7 @@ where
             work,
             stream,
             stopping,
+            status_due,
             ..
         } = self;
         tokio::select! {
@@ -177,13 +185,14 @@ where
             command = commands.recv(), if !*stopping => command.map_or(Wake::Orphaned, Wake::Command),
             Some(done) = work.next(), if !work.is_empty() => Wake::Done(done),
             event = stream.next(), if reading => Wake::Event(event),
+            () = until(*status_due) => Wake::StatusDue,
         }
     }
 
     /// A full buffer makes the stream wait (I8), and a consistent point is
     /// looked for at the end of a transaction only.
     fn reads_stream(&self) -> bool {
-        let looks_for_consistent = self.consistent.is_some() && !self.changed;
+        let looks_for_consistent = !self.consistent.is_empty() && !self.changed;
         !self.stopping && !self.resting && self.engine.accepts_changes() && !looks_for_consistent
     }
 
@@ -290,8 +299,8 @@ where
             Done::Batch(id) => self.engine.handle_batch_applied(id),
             Done::Settled(reply) => answer(reply, ()),
             Done::Redone => {
+                self.redoing = false;
                 self.engine.handle_drained();
-                self.engine.set_applying(true);
             }
         }
     }
@@ -328,13 +337,19 @@ where
 
     fn handle_row(&mut self, table: usize, change: RowChange) -> Result<(), CopyError> {
         self.changed = true;
-        let Some(work) = self.tables.get(table) else {
-            return Ok(());
-        };
+        let work = self.tables.get(table);
+        let work = work.expect("the stream follows the job's tables only");
         for change in KeyedChange::split(change, &work.key, &work.name)? {
             (self.observer)(table, &change.key);
             self.engine.handle_change(self.seq, TableId(table), change);
         }
         Ok(())
+    }
+}
+
+async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => sleep_until(due).await,
+        None => future::pending().await,
     }
 }

@@ -178,7 +178,8 @@ impl Handle {
         self.ask(Command::Hold).await
     }
 
-    /// Lets applying go on.
+    /// Lets applying go on. A [`Handle::hold_consistent`] that still looks for
+    /// its point is given up.
     ///
     /// # Errors
     ///

@@ -28,11 +28,13 @@ impl Waiters {
         self.0.push((goal, reply));
     }
 
-    /// Takes out the replies whose goal is reached.
+    /// Takes out the replies whose goal is reached; `quiet` says whether no
+    /// batch is in flight.
     pub(super) fn take_ready(
         &mut self,
         engine: &Engine,
         dispatched: &FilePosition,
+        quiet: bool,
     ) -> Vec<(Goal, oneshot::Sender<()>)> {
         if self.0.is_empty() {
             return Vec::new();
@@ -41,7 +43,7 @@ impl Waiters {
             .extract_if(.., |(goal, _)| match goal {
                 Goal::Applied(seq) => engine.resume_seq() > *seq,
                 Goal::Dispatched(position) => dispatched >= position,
-                Goal::Quiet => engine.in_flight().batches == 0,
+                Goal::Quiet => quiet,
                 Goal::Copied => engine.is_copied(),
             })
             .collect()
