@@ -86,13 +86,26 @@ impl Script<'_> {
         self.handle.copied().await?;
         self.enter(Phase::CatchUp).await?;
         self.catch_up().await?;
+        self.progress.expect_rows(self.handle.status().rows_copied);
+        let has_unique = self.prepared.deferred.unique_names().next().is_some();
+        if has_unique {
+            // Nothing may be copied again while a unique index is built.
+            self.index_and_analyze().await?;
+            self.comparison.run().await?;
+        } else {
+            // Building an index leaves a core idle that comparing can use, and
+            // neither minds the other.
+            tokio::try_join!(self.index_and_analyze(), self.comparison.run())?;
+        }
+        self.postpone().await
+    }
+
+    /// Makes the shadow what it will be; enters the phase that comes next.
+    async fn index_and_analyze(&self) -> Result<(), Failure> {
         self.build_indexes().await?;
         self.enter(Phase::Analyze).await?;
         self.analyze().await?;
-        self.enter(Phase::Verify).await?;
-        self.progress.expect_rows(self.handle.status().rows_copied);
-        self.comparison.run().await?;
-        self.postpone().await
+        self.enter(Phase::Verify).await
     }
 
     /// Notes the phase in the log and in the checkpoint, with all that is
