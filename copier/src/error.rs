@@ -4,6 +4,7 @@ use std::{fmt, time::Duration};
 
 use mysql_async::Error as DriverError;
 use oxferry_schema::{ConnectError, ErrorClass, Ident, Key, KeyRange, Remedy, TableName, classify};
+use oxferry_state::TableStoreError;
 
 /// Why a table can't be copied any further.
 #[derive(Debug, thiserror::Error)]
@@ -100,7 +101,7 @@ pub enum CopyError {
     #[error("wait for the source to show what its binary log holds already")]
     Marker {
         /// What the checkpoint's table said.
-        source: oxferry_state::TableStoreError,
+        source: TableStoreError,
     },
     /// The binary log's stream ended in an error.
     #[error("read the source's binary log")]
@@ -160,9 +161,11 @@ impl CopyError {
     #[must_use]
     pub fn is_connection_lost(&self) -> bool {
         match self {
-            Self::Server { source, .. } | Self::Barrier { source } => {
-                classify(source) == ErrorClass::ConnectionLost
-            }
+            Self::Server { source, .. }
+            | Self::Barrier { source }
+            | Self::Marker {
+                source: TableStoreError::Statement { source, .. },
+            } => classify(source) == ErrorClass::ConnectionLost,
             Self::Connect { source, .. } => source.remedy() == Remedy::Unreachable,
             Self::Deadline { .. }
             | Self::SessionLingers { .. }

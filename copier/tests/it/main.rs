@@ -8,6 +8,7 @@
 )]
 
 mod applying;
+mod barrier;
 mod bed;
 mod chunks;
 mod copying;
