@@ -7,6 +7,7 @@
 pub mod compare;
 pub mod provision;
 pub mod server;
+#[cfg(feature = "sim")]
 pub mod sim;
 pub mod tables;
 pub mod tool;
