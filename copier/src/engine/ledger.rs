@@ -67,6 +67,11 @@ impl Ledger {
         oldest.map_or(next, |oldest| oldest.min(next))
     }
 
+    /// Returns whether a held change begins with transaction `seq`.
+    pub(super) fn begins_with(&self, seq: TxnSeq) -> bool {
+        self.pending.contains_key(&seq)
+    }
+
     /// Returns how many changes are held.
     pub(super) fn rows(&self) -> u64 {
         self.rows

@@ -260,6 +260,13 @@ impl Engine {
         self.ledger.resume_seq()
     }
 
+    /// Returns whether a change is held that begins with transaction `seq`, so
+    /// that [`resume_seq`](Self::resume_seq) may come to be `seq`.
+    #[must_use]
+    pub fn begins_with(&self, seq: TxnSeq) -> bool {
+        self.ledger.begins_with(seq)
+    }
+
     /// Returns the last transaction up to which all is on the target.
     #[must_use]
     pub fn settled_through(&self) -> TxnSeq {
@@ -270,6 +277,17 @@ impl Engine {
     #[must_use]
     pub fn dispatched(&self) -> TxnSeq {
         self.ledger.committed()
+    }
+
+    /// Returns the last transaction of which anything has been dispatched,
+    /// to its end or in part.
+    ///
+    /// Whoever waits until all that he was told of is applied waits for this
+    /// one: a part of a transaction is told of, too.
+    #[must_use]
+    pub fn begun(&self) -> TxnSeq {
+        let touched = self.tables.iter().map(TableState::last_touched);
+        touched.fold(self.dispatched(), TxnSeq::max)
     }
 
     /// Returns whether every range of every table is on the target.

@@ -79,6 +79,11 @@ impl TableState {
         self.last_touched <= committed
     }
 
+    /// Returns the last transaction that brought a change of the table.
+    pub(super) const fn last_touched(&self) -> TxnSeq {
+        self.last_touched
+    }
+
     /// Returns whether `range` may be copied once more now.
     pub(super) fn may_repair(&self, range: &KeyRange) -> bool {
         self.closed.covers(range) && !self.open.overlaps(range)
