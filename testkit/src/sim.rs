@@ -18,21 +18,25 @@ use std::fmt;
 use fastrand::Rng;
 use oxferry_copier::engine::{EngineConfig, Mode};
 
+use verifying::Sizes;
 use world::World;
 
 mod applying;
 mod checkpoint;
 mod chunker;
 mod copying;
+mod lingering;
 mod proving;
 mod row;
 mod source;
 mod stream;
 mod streaming;
 mod surviving;
+mod taking_over;
 mod target;
 #[cfg(test)]
 mod tests;
+mod verifying;
 mod watch;
 mod world;
 
@@ -95,6 +99,23 @@ pub enum Fault {
     IndexBuiltEarly,
     /// A table with a unique index on its target is copied in *ranged* mode.
     WrongMode,
+    /// A range is emptied in a transaction of its own, before the copy (I5).
+    EmptiedApart,
+    /// What an earlier session was doing may commit while the work is done
+    /// again (I3, I4).
+    SessionsNotEnded,
+    /// What a failed cutover attempt drained counts as applied (I2).
+    DrainForgotten,
+    /// What a failed cutover attempt drained is applied again after newer
+    /// changes (I4).
+    DrainOvertaken,
+    /// A comparison does not wait for the stream to show what it has seen.
+    ReachSkipped,
+    /// A comparison waits for whole transactions only, not for the part of one
+    /// that the verifier was told of.
+    PartsNotSettled,
+    /// The verifier is not told of changes (I9).
+    ChangesNotNoted,
 }
 
 /// The rules that a run is checked against, as DESIGN numbers them.
@@ -122,6 +143,8 @@ pub enum Invariant {
     PlainInsert,
     /// At a consistent point the target equals the source.
     Converges,
+    /// A comparison reports damaged rows only, and comes to an end.
+    Compares,
     /// The job comes to an end.
     Progress,
 }
@@ -165,8 +188,20 @@ pub struct Stats {
     pub damaged: u64,
     /// Ranges copied once more because of a difference.
     pub repairs: u64,
-    /// Comparisons of every row.
+    /// Comparisons by the verifier.
     pub compared: u64,
+    /// Differences that they found.
+    pub mismatches: u64,
+    /// Checks of every row at a consistent point.
+    pub checked: u64,
+    /// Cutover attempts that failed.
+    pub attempts_failed: u64,
+    /// Those of them that had applied a part of what was left.
+    pub drains_failed: u64,
+    /// Those of them that found a difference under the lock.
+    pub refused: u64,
+    /// Sessions at work that a crash left behind.
+    pub sessions_left: u64,
     /// Unique indexes built after the copy.
     pub indexes_built: u64,
 }
@@ -189,13 +224,14 @@ struct Params {
     damages: bool,
     /// How often the application writes, in a hundred steps.
     writes: u8,
-    /// Until which of the last steps it writes.
-    late_writes: usize,
+    /// In how many of the last steps it goes on writing, and things go wrong.
+    late_steps: usize,
     /// How often each kind of step is taken; see `World::progress`.
-    weights: [u8; 10],
+    weights: [u8; 11],
     /// Whether a rule is broken by copying in the wrong mode.
     wrong_mode: bool,
     config: EngineConfig,
+    sizes: Sizes,
 }
 
 impl Params {
@@ -226,10 +262,15 @@ impl Params {
             crashes: rng.u8(..3) > 0,
             damages: rng.u8(..4) == 0,
             writes: rng.u8(1..20),
-            late_writes: rng.usize(..150),
+            late_steps: if rng.bool() {
+                rng.usize(..200)
+            } else {
+                rng.usize(200..2_500)
+            },
             weights: std::array::from_fn(|_| rng.u8(1..12)),
             wrong_mode,
             config: random_config(rng),
+            sizes: Sizes::random(rng),
         }
     }
 }
@@ -286,6 +327,12 @@ impl Stats {
         self.damaged += other.damaged;
         self.repairs += other.repairs;
         self.compared += other.compared;
+        self.mismatches += other.mismatches;
+        self.checked += other.checked;
+        self.attempts_failed += other.attempts_failed;
+        self.drains_failed += other.drains_failed;
+        self.refused += other.refused;
+        self.sessions_left += other.sessions_left;
         self.indexes_built += other.indexes_built;
     }
 }
@@ -296,7 +343,9 @@ impl fmt::Display for Stats {
             f,
             "{} steps, {} row events ({} thrown away), {} changes applied in {} batches, \
              {} chunks after {} barriers, {} checkpoints, {} crashes, {} reconnects, \
-             {} rows damaged, {} ranges repaired, {} comparisons, {} indexes built later",
+             {} rows damaged, {} ranges repaired, {} comparisons, {} differences, \
+             {} checks of all rows, {} failed cutover attempts ({} drained in part, \
+             {} refused for a difference), {} sessions left behind, {} indexes built later",
             self.steps,
             self.events,
             self.discarded,
@@ -310,6 +359,12 @@ impl fmt::Display for Stats {
             self.damaged,
             self.repairs,
             self.compared,
+            self.mismatches,
+            self.checked,
+            self.attempts_failed,
+            self.drains_failed,
+            self.refused,
+            self.sessions_left,
             self.indexes_built,
         )
     }

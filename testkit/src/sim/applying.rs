@@ -38,14 +38,14 @@ impl World {
 
     /// Goes on with one of the batches in flight.
     pub(super) fn apply(&mut self) {
+        self.redo();
         if self.job.batches.is_empty() {
             return;
         }
         let index = self.rng.usize(..self.job.batches.len());
         if self.rng.u8(..20) == 0 {
-            // A deadlock: the whole batch is tried again.
-            let batch = &mut self.job.batches[index];
-            batch.rest.clone_from(&batch.changes);
+            // A deadlock, or a lost connection: the whole batch is tried again.
+            self.lose_batch(index);
         }
         loop {
             let rest = &mut self.job.batches[index].rest;

@@ -57,6 +57,7 @@ impl World {
             table,
             range,
             empties: again && !self.faults.has(Fault::NotEmptied),
+            is_emptied: false,
             rows: None,
             rows_read: 0,
         });
@@ -69,7 +70,9 @@ impl World {
         }
         let index = self.rng.usize(..self.job.copies.len());
         let mut copying = self.job.copies.swap_remove(index);
-        if copying.rows.is_none() {
+        if self.rng.u8(..30) == 0 {
+            self.lose_copy(&mut copying);
+        } else if copying.rows.is_none() {
             self.read_chunk(&mut copying)?;
         } else if self.write_rows(&mut copying)? {
             self.job.watch.note_written(copying.id);
@@ -80,7 +83,11 @@ impl World {
             }
             return Ok(());
         }
+        let is_torn = copying.is_emptied;
         self.job.copies.push(copying);
+        if is_torn && self.rng.bool() {
+            self.crash()?;
+        }
         Ok(())
     }
 
@@ -104,13 +111,18 @@ impl World {
     ///
     /// A range that is emptied first is written whole: if a crash could come
     /// between, an older checkpoint that calls it closed would lose its rows.
-    fn write_rows(&mut self, copying: &mut Copying) -> Result<bool, Failure> {
+    pub(super) fn write_rows(&mut self, copying: &mut Copying) -> Result<bool, Failure> {
+        let is_apart = self.faults.has(Fault::EmptiedApart);
         let is_whole = self.params.whole_writes || copying.empties;
-        if copying.empties {
+        if copying.empties && !copying.is_emptied {
             let Copying { table, range, .. } = &*copying;
             self.target.empty(*table, range);
             self.damaged
                 .retain(|(t, k)| t != table || !range.contains(&key(*k)));
+            copying.is_emptied = is_apart;
+            if is_apart {
+                return Ok(false);
+            }
         }
         let rows = copying.rows.get_or_insert_default();
         while !rows.is_empty() {

@@ -1,23 +1,18 @@
-//! The steps towards the end: comparing, repairing, building indexes, taking
-//! over.
+//! The steps towards the end: checking, damaging, repairing, building indexes.
 
 use oxferry_copier::engine::{Mode, TableId};
 
 use super::{
     Failure, Fault, Invariant,
-    row::{RowChange, SimRow, key, range},
+    row::key,
     world::{Job, World},
 };
-
-/// Says that source and target were compared and found equal.
-#[derive(Debug)]
-struct Verified(());
 
 /// So many steps bring every job to its end.
 const STEPS_MAX: usize = 200_000;
 
 /// How often each kind of step is taken towards the end.
-const EVEN: [u8; 10] = [15, 25, 5, 5, 12, 12, 3, 3, 3, 5];
+const EVEN: [u8; 11] = [15, 25, 5, 5, 12, 12, 3, 3, 3, 5, 40];
 
 impl World {
     /// Damages a row on the target behind the job's back.
@@ -31,20 +26,9 @@ impl World {
         if !closed.iter().any(|range| range.contains(&key(k))) {
             return;
         }
-        // Unique among all rows, so that no other row is hit.
-        let unique = 100 + k;
-        let image = self.rng.bool().then_some(SimRow {
-            version: -1,
-            unique,
-        });
-        RowChange {
-            table,
-            key: k,
-            image,
+        if self.job.verify.will_read(table, k) {
+            self.damage_row(table, k);
         }
-        .apply(&mut self.target.rows);
-        self.damaged.insert((table, k));
-        self.stats.damaged += 1;
     }
 
     /// Has a part of a closed range copied again in the midst of everything,
@@ -68,10 +52,10 @@ impl World {
         }
     }
 
-    /// Compares at a consistent point, if this is one, and repairs.
+    /// Checks all rows, if this is a consistent point.
     pub(super) fn prove(&mut self) -> Result<(), Failure> {
         if self.job.building.is_none() && self.is_consistent() {
-            self.compare_and_repair()?;
+            self.check_rows()?;
         }
         Ok(())
     }
@@ -85,7 +69,7 @@ impl World {
             let in_flight = self.job.engine.in_flight();
             in_flight.chunks_open == 0 && in_flight.batches == 0
         } else {
-            self.is_consistent() && self.compare_and_repair()? == 0
+            self.is_consistent()
         };
         if !may_begin {
             return Ok(());
@@ -107,13 +91,10 @@ impl World {
         for step in 0..STEPS_MAX {
             if self.job.building.is_none() && step % 64 == 0 {
                 self.job.engine.set_copying(true);
-                self.job.engine.set_applying(true);
+                self.job.engine.set_applying(!self.job.is_holding);
             }
-            if self.rng.u8(..16) == 0 && step < self.params.late_writes {
-                self.source.write(&mut self.rng);
-            }
-            if step % 100 == 99 && step < 600 {
-                self.damage();
+            if step < self.params.late_steps {
+                self.disturb()?;
             }
             let weights = if step < 100 {
                 self.params.weights
@@ -136,92 +117,6 @@ impl World {
         ))
     }
 
-    /// Takes over without looking, a rule broken on purpose.
-    pub(super) fn take_over(&self) -> Result<(), Failure> {
-        self.swap(Verified(()))
-    }
-
-    /// Shuts writes out, drains, compares, and takes over if all is equal.
-    fn cut_over(&mut self) -> Result<bool, Failure> {
-        let left = self.source.log.len() - self.job.stream.txn;
-        let is_built = !self
-            .params
-            .index_later
-            .iter()
-            .zip(&self.target.unique)
-            .any(|(later, built)| *later && !built);
-        let is_ready = self.job.engine.is_copied() && is_built && self.job.building.is_none();
-        if !is_ready || left > 20 || self.job.engine.in_flight().batches > 0 {
-            return Ok(false);
-        }
-        self.is_locked = true;
-        self.job.engine.set_applying(false);
-        while self.source.visible < self.source.log.len() {
-            self.source.show_next();
-        }
-        while self.job.stream.txn < self.source.log.len() {
-            if !self.job.engine.accepts_changes() {
-                self.job.engine.set_applying(true);
-                self.is_locked = false;
-                return Ok(false);
-            }
-            self.dispatch()?;
-        }
-        if !self.drain()? {
-            return Ok(false);
-        }
-        let differing = self.compare_and_repair()?;
-        self.job.engine.set_applying(true);
-        if differing > 0 {
-            self.is_locked = false;
-            return Ok(false);
-        }
-        self.swap(Verified(()))?;
-        Ok(true)
-    }
-
-    /// Applies what is left on the locking connection, which may break.
-    fn drain(&mut self) -> Result<bool, Failure> {
-        let Some(batches) = self.job.engine.drain() else {
-            return Err(Failure::new(
-                Invariant::Progress,
-                "nothing to drain yet".into(),
-            ));
-        };
-        for (table, batch) in batches {
-            if self.params.crashes && self.rng.u8(..20) == 0 {
-                self.is_locked = false;
-                self.crash()?;
-                return Ok(false);
-            }
-            for change in &batch.changes {
-                if let Some(change) = RowChange::from_keyed(table.0, change) {
-                    self.put(change);
-                }
-            }
-        }
-        self.job.engine.handle_drained();
-        if !self.is_consistent() {
-            return Err(Failure::new(
-                Invariant::Progress,
-                "drained and not idle".into(),
-            ));
-        }
-        Ok(true)
-    }
-
-    /// Lets the target take the source's place.
-    fn swap(&self, _evidence: Verified) -> Result<(), Failure> {
-        let differing = self.target.differences(&self.source.now);
-        if differing.is_empty() {
-            return Ok(());
-        }
-        Err(Failure::new(
-            Invariant::I9,
-            format!("the target took over with differing rows {differing:?}"),
-        ))
-    }
-
     /// Returns whether the target has to be exactly a state of the source.
     fn is_consistent(&self) -> bool {
         let Job {
@@ -233,35 +128,44 @@ impl World {
         engine.is_copied() && engine.is_idle() && stream.is_between() && stream.txn >= *last_read
     }
 
-    /// Compares every row, and has those that were damaged copied again.
-    ///
-    /// Returns how many differ.
-    fn compare_and_repair(&mut self) -> Result<usize, Failure> {
-        let differing = self
-            .target
-            .differences(&self.source.state_at(self.job.stream.txn));
-        if let Some(place) = differing.iter().find(|place| !self.damaged.contains(place)) {
-            let early = self.faults.has(Fault::IndexBuiltEarly);
-            let failure = Failure::new(
+    /// Checks every row at a consistent point: only those that were damaged
+    /// may differ, and it is the verifier's to find them.
+    fn check_rows(&mut self) -> Result<(), Failure> {
+        let state = self.source.state_at(self.job.stream.txn);
+        let differing = self.target.differences(&state);
+        let early = self.faults.has(Fault::IndexBuiltEarly);
+        if let Some(place) = differing.iter().find(|place| !self.damaged.contains(place))
+            && !early
+        {
+            return Err(Failure::new(
                 Invariant::Converges,
                 format!("row {place:?} differs at a consistent point"),
-            );
-            return if early {
-                Ok(differing.len())
-            } else {
-                Err(failure)
-            };
+            ));
         }
-        self.stats.compared += 1;
-        let is_known = |place: &(usize, i64)| differing.contains(place);
-        self.damaged.retain(is_known);
-        for (table, k) in &differing {
-            let lower = self.rng.bool().then_some(*k);
-            let upper = self.rng.bool().then_some(*k + self.rng.i64(1..4));
-            self.job.engine.repair(TableId(*table), range(lower, upper));
-            self.stats.repairs += 1;
+        self.stats.checked += 1;
+        self.damaged.retain(|place| differing.contains(place));
+        Ok(())
+    }
+
+    /// Does what the world does to a job that is nearly done.
+    fn disturb(&mut self) -> Result<(), Failure> {
+        match self.rng.u16(..1_000) {
+            0..2 if self.params.crashes => self.crash()?,
+            100..200 if self.job.is_holding => self.write(),
+            2..8 => self.disturb_stream(),
+            8..40 => self.damage(),
+            40..44 => self.repair_something(),
+            100.. if self.rng.u8(..200) < self.params.writes => self.write(),
+            _ => {}
         }
-        Ok(differing.len())
+        Ok(())
+    }
+
+    /// Returns whether every index stands on the target that was left for
+    /// later.
+    pub(super) fn is_built(&self) -> bool {
+        let mut tables = self.params.index_later.iter().zip(&self.target.unique);
+        self.job.building.is_none() && !tables.any(|(later, built)| *later && !built)
     }
 
     fn end_index(&mut self, table: usize) -> Result<(), Failure> {

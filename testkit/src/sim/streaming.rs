@@ -74,6 +74,10 @@ impl World {
     fn dispatch_change(&mut self, seq: TxnSeq, change: RowChange) -> Result<(), Failure> {
         let is_lost = self.is_lost(change);
         let table = TableId(change.table);
+        if !self.faults.has(Fault::ChangesNotNoted) {
+            let touched = &mut self.job.verify.touched;
+            touched.handle_change(change.table, &key(change.key));
+        }
         let engine = &mut self.job.engine;
         let before = engine.progress(table).unwrap_or_default();
         if !is_lost {

@@ -45,6 +45,8 @@ impl World {
     pub(super) fn crash(&mut self) -> Result<(), Failure> {
         self.stats.crashes += 1;
         self.rule(self.store.check())?;
+        self.is_locked = false;
+        self.leave_sessions()?;
         let pick = (self.rng.u8(..4) == 0).then(|| self.rng.usize(..));
         let Some(checkpoint) = self.store.load_at(pick).cloned() else {
             return Ok(());

@@ -34,6 +34,14 @@ fn diverges(fault: Fault) {
     );
 }
 
+/// Checks that a row is reported as different that is not.
+#[track_caller]
+fn compares_wrongly(fault: Fault) {
+    let failure = first_failure(4_000, Faults::breaking(fault));
+    let invariant = failure.map(|failure| failure.invariant);
+    assert_eq!(invariant, Some(Invariant::Compares), "{fault:?}");
+}
+
 #[test]
 fn every_seed_converges_and_keeps_every_rule() {
     let mut stats = Stats::default();
@@ -45,17 +53,28 @@ fn every_seed_converges_and_keeps_every_rule() {
             }
         }
     }
+    let counts = [
+        stats.discarded,
+        stats.crashes,
+        stats.reconnects,
+        stats.repairs,
+        stats.indexes_built,
+        stats.compared,
+        stats.sessions_left,
+    ];
     assert!(
-        [
-            stats.discarded,
-            stats.crashes,
-            stats.reconnects,
-            stats.repairs,
-            stats.indexes_built
-        ]
-        .iter()
-        .all(|count| *count > SEEDS / 10),
+        counts.iter().all(|count| *count > SEEDS / 10),
         "too little happens: {stats}"
+    );
+    let rare = [
+        stats.mismatches,
+        stats.attempts_failed,
+        stats.drains_failed,
+        stats.refused,
+    ];
+    assert!(
+        rare.iter().all(|count| *count > SEEDS / 300),
+        "too little goes wrong: {stats}"
     );
 }
 
@@ -97,6 +116,11 @@ fn i2_throwing_away_changes_in_ordered_mode_is_noticed() {
 }
 
 #[test]
+fn i2_forgetting_what_a_failed_cutover_drained_is_noticed() {
+    diverges(Fault::DrainForgotten);
+}
+
+#[test]
 fn i3_applying_a_change_before_its_chunk_is_noticed() {
     breaks(Fault::ChunkClosedEarly, Invariant::I3);
     diverges(Fault::ChunkClosedEarly);
@@ -114,6 +138,18 @@ fn i4_a_batch_that_overtakes_one_in_flight_is_noticed() {
     diverges(Fault::BatchReportedEarly);
 }
 
+/// That ending them is enough, `every_seed_converges_and_keeps_every_rule`
+/// shows: there they have committed before the next run begins, or never do.
+#[test]
+fn i4_sessions_that_outlive_their_connection_unended_are_noticed() {
+    diverges(Fault::SessionsNotEnded);
+}
+
+#[test]
+fn i4_applying_a_failed_cutovers_changes_after_newer_ones_is_noticed() {
+    diverges(Fault::DrainOvertaken);
+}
+
 #[test]
 fn i5_a_checkpoint_ahead_of_the_target_is_noticed() {
     breaks(Fault::CheckpointAhead, Invariant::I5);
@@ -123,6 +159,11 @@ fn i5_a_checkpoint_ahead_of_the_target_is_noticed() {
 #[test]
 fn i5_a_checkpoint_inside_a_transaction_is_noticed() {
     breaks(Fault::CheckpointInside, Invariant::I5);
+}
+
+#[test]
+fn i5_emptying_a_range_apart_from_its_copy_is_noticed() {
+    diverges(Fault::EmptiedApart);
 }
 
 #[test]
@@ -144,6 +185,32 @@ fn i8_a_stream_that_does_not_wait_for_room_is_noticed() {
 #[test]
 fn i9_taking_over_without_evidence_is_noticed() {
     breaks(Fault::TakeOverUnproven, Invariant::I9);
+}
+
+#[test]
+fn i9_damage_is_found_before_the_target_takes_over() {
+    let runs = (0..1_000).filter_map(|seed| run(seed, Faults::NONE).ok());
+    let damaged = runs.filter(|stats| stats.damaged > 0);
+    let (found, refused) = damaged.fold((0, 0), |(found, refused), stats| {
+        (found + stats.mismatches, refused + stats.refused)
+    });
+    assert!(found > 20, "only {found} damaged rows were found");
+    assert!(refused > 5, "only {refused} cutovers were refused");
+}
+
+#[test]
+fn i9_a_comparison_that_does_not_wait_for_the_stream_is_noticed() {
+    compares_wrongly(Fault::ReachSkipped);
+}
+
+#[test]
+fn i9_a_comparison_that_misses_a_part_of_a_transaction_is_noticed() {
+    compares_wrongly(Fault::PartsNotSettled);
+}
+
+#[test]
+fn i9_a_verifier_that_is_not_told_of_changes_is_noticed() {
+    compares_wrongly(Fault::ChangesNotNoted);
 }
 
 #[test]

@@ -1,8 +1,6 @@
 //! The simulated servers, the job between them, and the steps that each of
 //! them may take next.
 
-use std::collections::BTreeSet;
-
 use fastrand::Rng;
 use oxferry_copier::engine::{
     Action, BarrierId, BatchId, ChunkId, Engine, Mode, TableId, TablePlan,
@@ -13,10 +11,13 @@ use super::{
     Failure, Fault, Faults, Invariant, Params, Stats,
     checkpoint::{Checkpoint, Store},
     chunker::Chunker,
+    lingering::Lingering,
     row::{RowChange, SimRow},
     source::Source,
     stream::{Place, Stream},
+    taking_over::Redo,
     target::Target,
+    verifying::{Damaged, Verification},
     watch::Watch,
 };
 
@@ -32,7 +33,9 @@ pub(super) struct World {
     pub(super) job: Job,
     pub(super) checkpoints_taken: u64,
     /// Rows that were damaged on the target behind the job's back.
-    pub(super) damaged: BTreeSet<(usize, i64)>,
+    pub(super) damaged: Damaged,
+    /// Sessions that nobody has ended, a rule broken on purpose.
+    pub(super) lingering: Vec<Lingering>,
     /// Whether the application's writes are shut out.
     pub(super) is_locked: bool,
     pub(super) stats: Stats,
@@ -58,6 +61,11 @@ pub(super) struct Job {
     /// The table whose unique index is being built.
     pub(super) building: Option<usize>,
     pub(super) watch: Watch,
+    pub(super) verify: Verification,
+    /// Whether an attempt to cut over has begun: no batch may begin.
+    pub(super) is_holding: bool,
+    /// What a failed attempt drained, until it is applied again.
+    pub(super) redo: Option<Redo>,
 }
 
 /// A barrier that is waited for.
@@ -69,19 +77,21 @@ pub(super) struct Barrier {
 }
 
 /// A chunk that is being copied.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Copying {
     pub(super) id: ChunkId,
     pub(super) table: usize,
     pub(super) range: KeyRange,
     pub(super) empties: bool,
+    /// Whether that was done, apart from the copy: a rule broken on purpose.
+    pub(super) is_emptied: bool,
     /// The rows that were read and are not written yet.
     pub(super) rows: Option<Vec<(i64, SimRow)>>,
     pub(super) rows_read: usize,
 }
 
 /// A batch that is being applied.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Applying {
     pub(super) id: BatchId,
     pub(super) changes: Vec<RowChange>,
@@ -123,7 +133,8 @@ impl World {
         Ok(Self {
             target: Target::new(params.unique.clone()),
             checkpoints_taken: 0,
-            damaged: BTreeSet::new(),
+            damaged: Damaged::new(),
+            lingering: Vec::new(),
             is_locked: false,
             stats: Stats::default(),
             rng,
@@ -160,6 +171,7 @@ impl World {
             3..5 => self.toggle(),
             5..6 => self.damage(),
             6..8 => self.repair_something(),
+            8..20 if self.faults.has(Fault::EmptiedApart) => self.repair_something(),
             8..9 if self.faults.has(Fault::TakeOverUnproven) => self.take_over()?,
             _ => {
                 let weights = self.params.weights;
@@ -170,8 +182,10 @@ impl World {
     }
 
     /// Does one thing that brings the job nearer to its end.
-    pub(super) fn progress(&mut self, weights: &[u8; 10]) -> Result<(), Failure> {
+    pub(super) fn progress(&mut self, weights: &[u8; 11]) -> Result<(), Failure> {
         match pick(&mut self.rng, weights) {
+            // The rule is broken only where the stream is ahead of the snapshots.
+            0 if self.faults.has(Fault::TransactionsSplit) && self.rng.u8(..8) > 0 => {}
             0 => self.source.show_next(),
             1 => self.dispatch()?,
             2 => self.look_up(),
@@ -181,8 +195,10 @@ impl World {
             6 => self.take_checkpoint()?,
             7 => self.write_checkpoint(),
             8 => self.prove()?,
-            _ => self.build_index()?,
+            9 => self.build_index()?,
+            _ => self.verify()?,
         }
+        self.commit_late()?;
         self.check_limits()
     }
 
@@ -227,7 +243,7 @@ impl World {
         checked
     }
 
-    fn write(&mut self) {
+    pub(super) fn write(&mut self) {
         if !self.is_locked {
             self.source.write(&mut self.rng);
         }
@@ -294,6 +310,9 @@ impl Job {
             last_read: start.txn,
             building: None,
             watch: Watch::default(),
+            verify: Verification::new(params),
+            is_holding: false,
+            redo: None,
         }
     }
 
@@ -305,7 +324,7 @@ impl Job {
 }
 
 /// Picks one of the weights' places, the heavier the more often.
-fn pick(rng: &mut Rng, weights: &[u8; 10]) -> usize {
+fn pick(rng: &mut Rng, weights: &[u8; 11]) -> usize {
     let total: u32 = weights.iter().map(|weight| u32::from(*weight)).sum();
     let mut left = rng.u32(..total.max(1));
     let place = weights.iter().position(|weight| {
