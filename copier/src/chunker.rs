@@ -15,6 +15,8 @@ use crate::{
 ///
 /// # Contract
 ///
+/// Executable with the feature `conformance`.
+///
 /// - The ranges that `next` returns, one after the other, partition what the
 ///   chunker was made for: no gap, no overlap, in key order within each part.
 /// - A range's end depends only on rows that were there when it was looked

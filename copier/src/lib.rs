@@ -8,6 +8,8 @@
 
 mod change;
 mod chunker;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
 mod connections;
 pub mod engine;
 mod error;

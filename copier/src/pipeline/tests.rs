@@ -4,6 +4,7 @@
 //! on by itself, and steps that a test holds back go on when it says so.
 
 mod bench;
+mod contract;
 mod copying;
 mod draining;
 mod ending;

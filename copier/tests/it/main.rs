@@ -11,6 +11,7 @@ mod applying;
 mod barrier;
 mod bed;
 mod chunks;
+mod contract;
 mod copying;
 mod faults;
 mod indexes;
