@@ -39,6 +39,9 @@ impl ResumeTracker {
     }
 
     /// Notes the end of transaction `seq`, each one higher than the last.
+    ///
+    /// `has_changes` says whether a change that begins with it is not applied
+    /// yet, so that it may have to be read again.
     pub fn record(&mut self, seq: u64, end: FilePosition, gtid: Option<Gtid>, has_changes: bool) {
         extend(&mut self.dispatched, &end, gtid.as_ref());
         if has_changes {

@@ -39,7 +39,7 @@ fn run(command: Command, settings: &[String], log: &Log) -> Result<(), Failure> 
         .enable_all()
         .build()
         .map_err(|error| Failure::new(oxferry_schema::Remedy::Bug, error))?;
-    runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         match command {
             Command::Migrate(args) => migrate::run(args, log).await,
             Command::Plan {
@@ -51,7 +51,10 @@ fn run(command: Command, settings: &[String], log: &Log) -> Result<(), Failure> 
                 Ok(())
             }
         }
-    })
+    });
+    // A question that nobody answers must not keep the process.
+    runtime.shutdown_background();
+    outcome
 }
 
 /// Reads the command line, and the settings file that it may name; also

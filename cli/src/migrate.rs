@@ -19,6 +19,8 @@ mod start;
 mod summary;
 mod throttling;
 
+use std::io::IsTerminal;
+
 use mysql_async::Conn;
 use oxferry_schema::connect;
 use oxferry_state::{Checkpoint, Phase};
@@ -60,6 +62,9 @@ async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<
     let lock = JobLock::take(connect(&job.url, "lock").await?, &job.source.name).await?;
     let (found, store) = look_around(&job, &mut conn).await?;
     let start = start::decide(found, &job.identity, &job.names, job.args.run.fresh)?;
+    if let Start::Fresh { leftovers: true } = start {
+        confirm(&job, interrupt).await?;
+    }
     let saver = match &start {
         Start::Resume(checkpoint) | Start::CleanUp(checkpoint) => {
             Saver::new(store, Checkpoint::clone(checkpoint))
@@ -77,7 +82,7 @@ async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<
     progress.finish();
     match &outcome {
         Ok(()) => tracing::info!(phase = %Phase::Done.as_str(), "ends"),
-        Err(_) if job.args.run.print_state => print_state(&saver).await?,
+        Err(_) if job.args.run.print_state => print_state(&saver).await,
         Err(_) => {}
     }
     outcome
@@ -116,6 +121,31 @@ impl Work<'_> {
             }
         };
         run::run(job, prepared, saver, (lock, progress, interrupt)).await
+    }
+}
+
+/// A person at a terminal is asked before hours of work are dropped.
+async fn confirm(job: &Job, interrupt: &Interrupt) -> Result<(), Failure> {
+    if !job.args.run.fresh || job.args.run.yes || !std::io::stdin().is_terminal() {
+        return Ok(());
+    }
+    tracing::warn!(
+        "about to drop the half-built {}: type yes to go on",
+        job.names.shadow.plain()
+    );
+    let read = tokio::task::spawn_blocking(|| {
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer).map(|_| answer)
+    });
+    let answer = tokio::select! {
+        answer = read => answer,
+        interrupted = interrupt.wanted() => return Err(interrupted),
+    };
+    match answer {
+        Ok(Ok(answer)) if answer.trim() == "yes" => Ok(()),
+        _ => Err(Failure::usage(
+            "not confirmed: nothing was dropped; --yes asks nothing",
+        )),
     }
 }
 
@@ -158,8 +188,14 @@ async fn look_around(job: &Job, conn: &mut Conn) -> Result<(Found, Store), Failu
     Ok((found, store))
 }
 
-#[expect(clippy::print_stdout, reason = "the operator asked for it there")]
-async fn print_state(saver: &Saver) -> Result<(), Failure> {
-    println!("{}", saver.to_json().await?);
-    Ok(())
+/// What ended the job decides the exit code, whatever becomes of this.
+async fn print_state(saver: &Saver) {
+    use std::io::Write as _;
+    let printed = match saver.to_json().await {
+        Ok(json) => writeln!(std::io::stdout(), "{json}").map_err(|error| error.to_string()),
+        Err(failure) => Err(failure.line()),
+    };
+    if let Err(error) = printed {
+        tracing::warn!("the checkpoint can't be printed: {error}");
+    }
 }

@@ -78,7 +78,10 @@ pub enum CopyError {
         index: Ident,
     },
     /// Somebody else changed the table's definition while it was copied.
-    #[error("another session changed a table's definition: {statement:?}")]
+    #[error(
+        "another session changed a table's definition: {statement:?}; what was copied fits it no \
+         more: start anew with --fresh"
+    )]
     ForeignDdl {
         /// The table, where it is known.
         table: Option<TableName>,
@@ -145,7 +148,7 @@ impl CopyError {
                 Remedy::Retry
             }
             Self::NotRestored { .. } | Self::NoKey { .. } => Remedy::Bug,
-            Self::ForeignDdl { .. } => Remedy::Usage,
+            Self::ForeignDdl { .. } => Remedy::State,
             Self::Marker { source } => source.remedy(),
             Self::Stream { source } => source.remedy(),
         }

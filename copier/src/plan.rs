@@ -67,6 +67,18 @@ pub enum PlanError {
         /// The target table.
         table: TableName,
     },
+    /// A unique index that is new, and that can't be built after the copy.
+    #[error(
+        "unique index {index} of target table {} is new or stricter, and can't be built after the \
+         rows are copied: rows that it forbids would vanish; add it in a change of its own",
+        table.plain()
+    )]
+    NewUnique {
+        /// The target table.
+        table: TableName,
+        /// The index.
+        index: Ident,
+    },
     /// A second unique index, in *ranged* mode.
     #[error(
         "unique index {index} of target table {} must be built after the rows are copied",
@@ -78,6 +90,76 @@ pub enum PlanError {
         /// The index.
         index: Ident,
     },
+}
+
+/// Returns the unique indexes of `target`, over written columns and not over
+/// exactly `target_key`, that no unique index of `source` implies: the source
+/// may hold rows that they forbid.
+///
+/// One is implied where a unique index of the source has no other columns than
+/// it, each whole, and of the same type and collation on both sides or of
+/// integers on both.
+#[must_use]
+pub fn new_unique_indexes(
+    source: &Table,
+    target: &Table,
+    columns: &[(usize, Ident)],
+    target_key: &[Ident],
+) -> Vec<Ident> {
+    let own = key_index(target, target_key).map(|index| &index.name);
+    let written = |name: &Ident| columns.iter().any(|(_, to)| to == name);
+    let has_written = |index: &&Index| {
+        index
+            .parts
+            .iter()
+            .any(|part| part.column.as_ref().is_none_or(written))
+    };
+    let uniques = target
+        .indexes
+        .iter()
+        .filter(|index| index.unique && Some(&index.name) != own);
+    uniques
+        .filter(has_written)
+        .filter(|index| {
+            let implies =
+                |from: &Index| from.unique && is_implied(source, target, columns, (from, index));
+            !source.indexes.iter().any(implies)
+        })
+        .map(|index| index.name.clone())
+        .collect()
+}
+
+/// Returns whether rows that differ in the source's index `from` differ in the
+/// target's index `to` too.
+fn is_implied(
+    source: &Table,
+    target: &Table,
+    columns: &[(usize, Ident)],
+    (from, to): (&Index, &Index),
+) -> bool {
+    from.parts.iter().all(|part| {
+        let name = part.column.as_ref().filter(|_| part.prefix.is_none());
+        let Some(ordinal) = name.and_then(|name| source.ordinal_of(name.as_str())) else {
+            return false;
+        };
+        let before = source.columns.get(ordinal);
+        columns
+            .iter()
+            .filter(|(at, _)| *at == ordinal)
+            .any(|(_, name)| {
+                let after = target.columns.iter().find(|column| column.name == *name);
+                let same = before.zip(after).is_some_and(|(before, after)| {
+                    let same = before.column_type == after.column_type;
+                    let integers = is_integer(before) && is_integer(after);
+                    (same || integers) && before.collation == after.collation
+                });
+                let covered = to
+                    .parts
+                    .iter()
+                    .any(|part| part.prefix.is_none() && part.column.as_ref() == Some(name));
+                same && covered
+            })
+    })
 }
 
 impl CopyPlan {
@@ -110,7 +192,7 @@ impl CopyPlan {
         };
         match mode {
             Mode::Ranged => check_only_unique(target, index, &columns)?,
-            Mode::Ordered => {}
+            Mode::Ordered => check_implied(&source, target, (&columns, &target_key))?,
         }
         Ok(Self {
             source,
@@ -214,6 +296,29 @@ fn map_key(
     key.columns.iter().zip(&key.ordinals).map(map).collect()
 }
 
+/// In *ordered* mode a written row takes the place of those that it meets,
+/// which is right only where the source can't hold both.
+fn check_implied(
+    source: &Table,
+    target: &Table,
+    (columns, target_key): (&[(usize, Ident)], &[Ident]),
+) -> Result<(), PlanError> {
+    let new = new_unique_indexes(source, target, columns, target_key);
+    new.into_iter().next().map_or(Ok(()), |index| {
+        Err(PlanError::NewUnique {
+            table: target.name.clone(),
+            index,
+        })
+    })
+}
+
+fn is_integer(column: &Column) -> bool {
+    matches!(
+        column.data_type.as_str(),
+        "tinyint" | "smallint" | "mediumint" | "int" | "bigint"
+    )
+}
+
 /// A unique index none of whose columns is written (a new `AUTO_INCREMENT`
 /// key) never meets a duplicate, so it may stay.
 fn check_only_unique(
@@ -265,6 +370,38 @@ mod tests {
     }
 
     const BOTH: [(usize, &str); 2] = [(0, "id"), (1, "v")];
+
+    #[test]
+    fn a_unique_index_is_new_unless_the_source_has_one_of_no_more_columns() {
+        let columns = ["id", "v", "w"].map(|name| column(name, "int"));
+        let uniques = [index("PRIMARY", true, &["id"]), index("uv", true, &["v"])];
+        let source = table("t", columns.clone(), uniques);
+        let mapped: Vec<_> = [(0, "id"), (1, "v"), (2, "w")]
+            .map(|(at, name)| (at, ident(name)))
+            .into();
+        let new = |parts: &[&str]| {
+            let indexes = [index("PRIMARY", true, &["id"]), index("x", true, parts)];
+            let target = table("n", columns.clone(), indexes);
+            !new_unique_indexes(&source, &target, &mapped, &[ident("id")]).is_empty()
+        };
+        assert!(!new(&["v"]));
+        assert!(!new(&["w", "v"]));
+        assert!(!new(&["id", "w"]));
+        assert!(new(&["w"]));
+        let target = table(
+            "n",
+            columns,
+            [index("PRIMARY", true, &["w"]), index("id", true, &["id"])],
+        );
+        let plan = CopyPlan::new(
+            source,
+            key("PRIMARY", &[("id", 0)]),
+            &target,
+            mapped,
+            Mode::Ordered,
+        );
+        assert!(matches!(plan, Err(PlanError::NewUnique { .. })));
+    }
 
     #[test]
     fn a_renamed_key_column_is_followed() {

@@ -1,6 +1,13 @@
 //! Writing rows and changes to the target.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use mysql_async::{Conn, Error as DriverError, Value, prelude::Queryable};
 use oxferry_schema::{Key, KeyRange, Predicate, Row, TableName};
@@ -71,6 +78,8 @@ pub struct SelectSink {
     connections: Arc<Connections>,
     plan: CopyPlan,
     statements: Statements,
+    /// Whether a written row may take no other row's place.
+    exclusive: AtomicBool,
 }
 
 impl SelectSink {
@@ -82,7 +91,23 @@ impl SelectSink {
             connections,
             plan,
             statements,
+            exclusive: AtomicBool::new(false),
         }
+    }
+
+    /// From now on a row that meets another one over a unique index is an
+    /// error, where it has taken the other one's place up to now.
+    ///
+    /// To be called once the target has a unique index that no unique index of
+    /// the source implies: the source may hold two rows for it, of which one
+    /// would vanish. Batches must then be applied one after the other. A value
+    /// that travels from row to row over more than one batch is refused too.
+    pub fn set_exclusive(&self) {
+        self.exclusive.store(true, Ordering::Relaxed);
+    }
+
+    fn is_exclusive(&self) -> bool {
+        self.exclusive.load(Ordering::Relaxed)
     }
 
     /// Applies changes on a connection of the caller's, which may hold
@@ -121,8 +146,10 @@ impl SelectSink {
         conn: &mut Conn,
         batch: &Batch,
     ) -> Result<Applied, DriverError> {
+        let packet: Option<usize> = conn.query_first("SELECT @@max_allowed_packet").await?;
+        let bytes = APPLY_BYTES_MAX.min(packet.unwrap_or(APPLY_BYTES_MAX) / 2);
         conn.query_drop("SET autocommit = 0").await?;
-        let done = match self.batch(batch).write(conn, APPLY_BYTES_MAX).await {
+        let done = match self.batch(batch).write(conn, bytes).await {
             Ok(applied) => conn.query_drop("COMMIT").await.map(|()| applied),
             Err(error) => {
                 conn.query_drop("ROLLBACK").await?;
@@ -192,7 +219,12 @@ impl CopyUnit<'_> {
         let range = Predicate::range(self.range, self.sink.plan.target_key());
         let sql = self.sink.statements.empty(&range);
         conn.exec_drop(sql, range.into_params()).await?;
-        let copied = self.copy(conn, Write::Replace).await?;
+        let how = if self.sink.is_exclusive() {
+            Write::Insert
+        } else {
+            Write::Replace
+        };
+        let copied = self.copy(conn, how).await?;
         conn.query_drop("COMMIT").await?;
         Ok(copied)
     }
@@ -242,8 +274,16 @@ impl ApplyUnit<'_> {
             .filter_map(|change| change.image.is_none().then_some(&change.key))
             .collect();
         let rows: Vec<&Row> = changes.iter().filter_map(|c| c.image.as_ref()).collect();
-        self.delete(conn, &gone, bytes).await?;
-        self.replace(conn, &rows, bytes).await?;
+        if self.sink.is_exclusive() {
+            // All keys first, so that rows may exchange their unique values.
+            let keys: Vec<&Key> = changes.iter().map(|change| &change.key).collect();
+            self.delete(conn, &keys, bytes).await?;
+            self.write_rows(conn, &rows, (bytes, Write::Insert)).await?;
+        } else {
+            self.delete(conn, &gone, bytes).await?;
+            self.write_rows(conn, &rows, (bytes, Write::Replace))
+                .await?;
+        }
         Ok(Applied {
             upserts: rows.len(),
             deletes: gone.len(),
@@ -267,11 +307,11 @@ impl ApplyUnit<'_> {
         Ok(())
     }
 
-    async fn replace(
+    async fn write_rows(
         &self,
         conn: &mut Conn,
         rows: &[&Row],
-        bytes: usize,
+        (bytes, how): (usize, Write),
     ) -> Result<(), DriverError> {
         let sizes: Vec<usize> = rows.iter().map(|row| row.size_bytes()).collect();
         let row_places = self.sink.plan.pairs().count();
@@ -284,8 +324,11 @@ impl ApplyUnit<'_> {
                     params.push(param::parameter(value));
                 }
             }
-            conn.exec_drop(self.sink.statements.replace(rows.len()), params)
-                .await?;
+            let sql = match how {
+                Write::Insert => self.sink.statements.insert(rows.len()),
+                Write::Replace => self.sink.statements.replace(rows.len()),
+            };
+            conn.exec_drop(sql, params).await?;
         }
         Ok(())
     }

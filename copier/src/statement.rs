@@ -16,6 +16,8 @@ pub(crate) struct Statements {
     target_key: Vec<Ident>,
     /// Up to and with `VALUES`.
     replace: String,
+    /// Up to and with `VALUES`.
+    insert: String,
     /// One row's places: `(?,CAST(? AS DATE))`.
     places: String,
 }
@@ -46,6 +48,7 @@ impl Statements {
             delete: format!("DELETE FROM {target} WHERE "),
             target_key: plan.target_key().to_vec(),
             replace: format!("REPLACE INTO {target} ({targets}) VALUES "),
+            insert: format!("INSERT INTO {target} ({targets}) VALUES "),
             places: format!("({})", places.join(",")),
         }
     }
@@ -83,8 +86,17 @@ impl Statements {
     /// one of them and leaves the other; REPLACE leaves exactly the new row,
     /// which is what both modes need.
     pub(crate) fn replace(&self, count: usize) -> String {
+        self.rows(&self.replace, count)
+    }
+
+    /// Writes `count` whole rows; one that meets another row is an error.
+    pub(crate) fn insert(&self, count: usize) -> String {
+        self.rows(&self.insert, count)
+    }
+
+    fn rows(&self, verb: &str, count: usize) -> String {
         let rows = vec![self.places.as_str(); count];
-        format!("{}{}", self.replace, rows.join(","))
+        format!("{verb}{}", rows.join(","))
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use mysql_async::Opts;
-use oxferry_copier::pipeline::{Handle, Progress};
+use oxferry_copier::pipeline::{Handle, Progress, Stopped};
 use oxferry_schema::{Remedy, TableName};
 use oxferry_state::{
     Advanced, Checkpoint, CheckpointStore, FileStore, FileStoreError, Phase, TableStore,
@@ -107,6 +107,14 @@ impl Saver {
         change: impl FnOnce(&mut Checkpoint) + Send,
     ) -> Result<(), Failure> {
         let mut current = self.current.lock().await;
+        self.store_next(&mut current, change).await
+    }
+
+    async fn store_next(
+        &self,
+        current: &mut Current,
+        change: impl FnOnce(&mut Checkpoint) + Send,
+    ) -> Result<(), Failure> {
         if current.closed {
             return Ok(());
         }
@@ -143,15 +151,17 @@ impl Saver {
     /// `progress` was taken from the pipeline before, so the data that it
     /// speaks of are on the target already (I5).
     pub(crate) async fn save_progress(&self, progress: Progress) -> Result<(), Failure> {
-        self.save(|checkpoint| {
-            checkpoint.position = Some(progress.position);
-            for (table, now) in checkpoint.tables.iter_mut().zip(progress.tables) {
-                table.closed = now.closed;
-                table.rows_copied = now.rows_copied;
-                table.changes_applied = now.changes_applied;
-            }
-        })
-        .await
+        self.save(|checkpoint| note(checkpoint, progress)).await
+    }
+
+    /// Notes what the pipeline has reached by now.
+    pub(crate) async fn save_reached(&self, handle: &Handle) -> Result<(), Failure> {
+        // Asked for while nobody else can save: a later checkpoint never holds
+        // an earlier state (I6).
+        let mut current = self.current.lock().await;
+        let progress = handle.progress().await?;
+        self.store_next(&mut current, |checkpoint| note(checkpoint, progress))
+            .await
     }
 
     /// Writes checkpoints for as long as the pipeline runs; ends only with an
@@ -159,12 +169,13 @@ impl Saver {
     pub(crate) async fn keep_saving(&self, handle: &Handle) -> Failure {
         loop {
             tokio::time::sleep(SAVE_EVERY).await;
-            let Ok(progress) = handle.progress().await else {
+            match self.save_reached(handle).await {
+                Ok(()) => {}
                 // The pipeline's own result says why it ended.
-                return std::future::pending().await;
-            };
-            if let Err(failure) = self.save_progress(progress).await {
-                return failure;
+                Err(failure) if failure.is_caused_by::<Stopped>() => {
+                    return std::future::pending().await;
+                }
+                Err(failure) => return failure,
             }
         }
     }
@@ -182,5 +193,14 @@ impl Saver {
             .checkpoint
             .to_json()
             .map_err(|error| Failure::new(error.remedy(), error))
+    }
+}
+
+fn note(checkpoint: &mut Checkpoint, progress: Progress) {
+    checkpoint.position = Some(progress.position);
+    for (table, now) in checkpoint.tables.iter_mut().zip(progress.tables) {
+        table.closed = now.closed;
+        table.rows_copied = now.rows_copied;
+        table.changes_applied = now.changes_applied;
     }
 }

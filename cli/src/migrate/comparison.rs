@@ -1,7 +1,10 @@
 //! The verifier, put to work on a job's two tables.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -117,7 +120,16 @@ impl Comparison {
             .iter()
             .map(|(source, target)| (source.locked(&conn), target.locked(&conn)))
             .collect();
-        Ok(verify.finish(clean, &locked).await?)
+        verify
+            .finish(clean, &locked)
+            .await
+            .map_err(|error| match error {
+                // The next attempt compares anew, and copies again what differs.
+                CompareError::Diverged { .. } | CompareError::Outdated => {
+                    Failure::new(Remedy::Retry, error)
+                }
+                error => error.into(),
+            })
     }
 }
 
@@ -185,6 +197,7 @@ fn index_over(table: &Table, key: &[Ident]) -> Option<Ident> {
 pub(crate) struct JobFeed {
     handle: Handle,
     pacer: Pacer,
+    in_cutover: Arc<AtomicBool>,
     position: PositionReader,
     touched: Arc<Mutex<Touched>>,
 }
@@ -207,7 +220,7 @@ impl JobFeed {
     pub(crate) fn new(
         job: &Job,
         handle: Handle,
-        pacer: Pacer,
+        (pacer, in_cutover): (Pacer, Arc<AtomicBool>),
         touched: Arc<Mutex<Touched>>,
     ) -> Self {
         let position = PositionReader {
@@ -218,6 +231,7 @@ impl JobFeed {
         Self {
             handle,
             pacer,
+            in_cutover,
             position,
             touched,
         }
@@ -274,6 +288,9 @@ impl Feed for JobFeed {
 
     async fn pause_point(&self) {
         // A monitor that has ended ends the job as well, with its own error.
-        let _ended = self.pacer.clone().wait_until_proceed().await;
+        // A cutover is over all the sooner for not being held up.
+        if !self.in_cutover.load(Ordering::Relaxed) {
+            let _ended = self.pacer.clone().wait_until_proceed().await;
+        }
     }
 }

@@ -15,6 +15,9 @@ use crate::failure::Failure;
 /// Changes that may be left to apply under the lock.
 const CHANGES_LEFT_MAX: u64 = 500;
 
+/// Changes beyond which the lock isn't even asked for.
+const CHANGES_LOCKED_MAX: u64 = 5_000;
+
 /// How long it is waited for so few to be left; a busy source may never get
 /// there, and a few more under the lock are better than no cutover.
 const QUIET_MAX: Duration = Duration::from_secs(5);
@@ -59,6 +62,10 @@ impl<'a> Takeover<'a> {
         let few = handle.waiting_at_most(CHANGES_LEFT_MAX);
         match tokio::time::timeout(QUIET_MAX, few).await {
             Ok(reached) => reached?,
+            Err(_) if handle.status().changes_waiting > CHANGES_LOCKED_MAX => {
+                let why = anyhow::anyhow!("changes come faster than they are applied");
+                return Err(Failure::new(Remedy::Retry, why));
+            }
             Err(_) => tracing::debug!("changes come as fast as they are applied"),
         }
         Ok(handle.hold().await?)
@@ -84,7 +91,10 @@ impl<'a> Takeover<'a> {
         }
         handle.drained().await?;
         self.check_auto_increment(conn).await?;
-        comparison.finish(conn).await
+        let evidence = comparison.finish(conn).await?;
+        // Without it another job may have written to the shadow.
+        self.script.lock.check(conn).await?;
+        Ok(evidence)
     }
 
     /// Values that were handed out to rows that are gone by now must not be

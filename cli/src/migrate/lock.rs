@@ -10,6 +10,9 @@ use crate::failure::Failure;
 /// How often the lock is looked after.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 
+/// After how long of silence the server gives the lock up.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+
 /// How long the server may take to answer that it still holds the lock.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
 
@@ -17,8 +20,33 @@ const ANSWER_MAX: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(crate) struct JobLock {
     conn: Conn,
-    name: String,
+    holder: Holder,
     table: TableName,
+}
+
+/// What a job's lock is known by, from any connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    name: String,
+    connection: u32,
+}
+
+impl Holder {
+    /// Checks, on another connection, that the job still holds its lock.
+    pub(crate) async fn check(&self, conn: &mut Conn) -> Result<(), Failure> {
+        let query = "SELECT IS_USED_LOCK(?)";
+        let used: Option<Option<u32>> = conn
+            .exec_first(query, (&self.name,))
+            .await
+            .map_err(lock_error)?;
+        if used.flatten() == Some(self.connection) {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Remedy::Retry,
+            anyhow::anyhow!("the job's lock is lost: nothing was swapped"),
+        ))
+    }
 }
 
 impl JobLock {
@@ -28,6 +56,9 @@ impl JobLock {
     ///
     /// A failure that names the connection of the job that holds it.
     pub(crate) async fn take(mut conn: Conn, table: &TableName) -> Result<Self, Failure> {
+        // Should this host vanish, the lock must not outlive it by hours.
+        let limit = format!("SET SESSION wait_timeout = {}", IDLE_MAX.as_secs());
+        conn.query_drop(limit).await.map_err(lock_error)?;
         // A lock's name has 64 characters at most. Source: MySQL 9.7 manual,
         // "Locking Functions". MD5 is gone in 9.7, so the server's SHA2 it is.
         let name: Option<String> = conn
@@ -43,9 +74,11 @@ impl JobLock {
             .await
             .map_err(lock_error)?;
         if taken.flatten() == Some(1) {
+            let connection = conn.id();
+            let holder = Holder { name, connection };
             return Ok(Self {
                 conn,
-                name,
+                holder,
                 table: table.clone(),
             });
         }
@@ -63,6 +96,11 @@ impl JobLock {
         Err(Failure::new(Remedy::Retry, anyhow::anyhow!(message)))
     }
 
+    /// Returns what the lock is known by.
+    pub(crate) fn holder(&self) -> Holder {
+        self.holder.clone()
+    }
+
     /// Runs as long as the lock is held.
     ///
     /// # Errors
@@ -75,7 +113,7 @@ impl JobLock {
             let query = "SELECT IS_USED_LOCK(?) = CONNECTION_ID()";
             let asked = self
                 .conn
-                .exec_first::<Option<i64>, _, _>(query, (&self.name,));
+                .exec_first::<Option<i64>, _, _>(query, (&self.holder.name,));
             let lost = match tokio::time::timeout(ANSWER_MAX, asked).await {
                 Ok(Ok(Some(Some(1)))) => continue,
                 Ok(Err(error)) => anyhow::Error::new(error),

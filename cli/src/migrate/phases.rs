@@ -1,7 +1,10 @@
 //! The phases of a job that copies, one after the other.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -18,8 +21,8 @@ use oxferry_schema::{Remedy, connect};
 use oxferry_state::Phase;
 
 use super::{
-    checkpoint::Saver, comparison::Comparison, finish::Takeover, job::Job, prepare::Prepared,
-    progress::Progress, signals::Interrupt, summary,
+    checkpoint::Saver, comparison::Comparison, finish::Takeover, job::Job, lock::Holder,
+    prepare::Prepared, progress::Progress, signals::Interrupt, summary,
 };
 use crate::failure::{Failure, remedied};
 
@@ -35,6 +38,10 @@ impl From<Stopped> for Failure {
 /// Transactions that changed more rows than this are never ended for the sake
 /// of the cutover: rolling them back would take longer than waiting.
 const KILL_ROWS_MAX: u64 = 10_000;
+
+/// How long coming to rest may take: without any lock, but with a whole new
+/// comparison where one under the lock found a difference.
+const QUIESCE_MAX: Duration = Duration::from_secs(48 * 3600);
 
 /// How often rows that changed are compared again while the cutover is
 /// postponed, so that little is left when it may happen.
@@ -55,9 +62,11 @@ pub(crate) struct Script<'a> {
     pub(crate) progress: &'a Progress,
     pub(crate) interrupt: &'a Interrupt,
     /// Whether the cutover has begun: from then on nothing is dropped half-way.
-    pub(crate) in_cutover: AtomicBool,
+    pub(crate) in_cutover: Arc<AtomicBool>,
     /// Whether an attempt that fails is the last one.
     pub(crate) no_more_attempts: AtomicBool,
+    /// The job's lock, to be looked at once more before the rename.
+    pub(crate) lock: Holder,
 }
 
 /// The only table of the job.
@@ -73,12 +82,14 @@ impl Script<'_> {
         }
         self.in_cutover.store(true, Ordering::Relaxed);
         let report = self.cut_over().await?;
-        self.enter(Phase::Cleanup).await?;
-        let mut conn = connect(&self.job.url, "cleanup").await?;
+        // From here on the job has done its work, whatever ends with it.
+        self.progress.enter(Phase::Cleanup);
+        self.saver.enter(Phase::Cleanup).await?;
         let copied = self.handle.status();
-        clean_up(self.job, &mut conn, self.saver).await?;
+        let mut conn = connect(&self.job.url, "cleanup").await?;
+        let cleaned = clean_up(self.job, &mut conn, self.saver).await;
         summary::log(self.job, &copied, self.comparison, &report, self.progress);
-        Ok(())
+        cleaned
     }
 
     async fn until_cutover(&self) -> Result<(), Failure> {
@@ -112,8 +123,7 @@ impl Script<'_> {
     /// reached so far.
     async fn enter(&self, phase: Phase) -> Result<(), Failure> {
         self.progress.enter(phase);
-        let reached = self.handle.progress().await?;
-        self.saver.save_progress(reached).await?;
+        self.saver.save_reached(self.handle).await?;
         self.saver.enter(phase).await
     }
 
@@ -142,6 +152,9 @@ impl Script<'_> {
             .build(&self.prepared.connections, BuildSettings::default())
             .await?;
         if unique {
+            if !self.prepared.new_uniques.is_empty() {
+                self.sink.set_exclusive();
+            }
             self.handle.indexes_built(TABLE).await?;
             self.handle.release().await?;
         }
@@ -188,10 +201,8 @@ impl Script<'_> {
             "the cutover waits: DROP TABLE {} lets it happen", sentinel.name()
         );
         let opts = self.job.opts("sentinel");
-        let postponed = sentinel.wait_while_postponed(&opts, limit, |waited| {
-            self.progress
-                .note(format!("postponed for {} s", waited.as_secs()));
-        });
+        // How long it waits, the status shows for every phase.
+        let postponed = sentinel.wait_while_postponed(&opts, limit, |_| {});
         tokio::select! {
             waited = postponed => {
                 tracing::info!(waited_s = waited?.as_secs(), "the sentinel is gone");
@@ -217,7 +228,9 @@ impl Script<'_> {
             shadow: names.shadow.clone(),
             old: names.old.clone(),
         };
-        let mut plan = SwapPlan::new(pair).with_lock_wait(args.lock_wait);
+        let mut plan = SwapPlan::new(pair)
+            .with_lock_wait(args.lock_wait)
+            .with_quiesce_wait(QUIESCE_MAX);
         if let Some(after) = args.kill_blockers_after {
             plan = plan.with_kill(KillBlockers {
                 after,

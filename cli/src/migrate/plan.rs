@@ -1,11 +1,11 @@
 //! `oxferry plan migrate`: every check of the real run, and what would happen.
 
 use oxferry_copier::{CopyPlan, DeferredIndexes, engine::Mode};
-use oxferry_schema::{Altered, Table, probe};
+use oxferry_schema::{Altered, Table, connect};
 
 use super::{
-    comparison,
     job::Job,
+    lock::JobLock,
     prepare,
     start::{self, Start},
 };
@@ -19,23 +19,17 @@ use crate::{args::MigrateArgs, failure::Failure};
 /// The failure, and so the exit code, that the real run would end with.
 pub(crate) async fn run(args: MigrateArgs) -> Result<(), Failure> {
     let (job, mut conn) = Job::look(args).await?;
+    // A job and a plan would use the same scratch table.
+    let lock = connect(&job.url, "lock").await?;
+    let _lock = JobLock::take(lock, &job.source.name).await?;
     let (found, _) = super::look_around(&job, &mut conn).await?;
     let start = start::decide(found, &job.identity, &job.names, job.args.run.fresh)?;
-    let altered = probe(&mut conn, &job.source, &job.alter).await?;
-    comparison::expressions(&job, &altered.mapping, &altered.table)?;
-    let key = prepare::shadow_key(&job, &altered.mapping, &altered.table);
-    let deferred = DeferredIndexes::plan(&altered.table, &key);
-    let plan = prepare::plan(&job, &altered.mapping, &without(&altered.table, &deferred))?;
+    let altered = prepare::check(&job, &mut conn).await?;
+    let deferred = prepare::deferred(&job, &altered.mapping, &altered.table);
+    let bare = prepare::without(&altered.table, &deferred);
+    let plan = prepare::plan(&job, &altered.mapping, &bare)?;
     say(&job, &start, &altered, (&plan, &deferred));
     Ok(())
-}
-
-/// The shadow as it is while rows are copied.
-fn without(table: &Table, deferred: &DeferredIndexes) -> Table {
-    let mut bare = table.clone();
-    bare.indexes
-        .retain(|index| !deferred.names().any(|name| *name == index.name));
-    bare
 }
 
 fn say(

@@ -1,19 +1,21 @@
 //! The objects that a job needs: built anew, or found again by a checkpoint.
 
-use std::{io::IsTerminal, sync::Arc};
+use std::sync::Arc;
 
 use mysql_async::{Conn, prelude::Queryable};
 use oxferry_binlog::Position;
 use oxferry_copier::{
     Connections, CopyError, CopyPlan, DeferredIndexes, PlanError, WorkLimits, engine::Mode,
+    new_unique_indexes,
 };
 use oxferry_cutover::Sentinel;
 use oxferry_schema::{
-    Mapping, ProbeError, Remedy, ShadowError, Table, TableName, create_shadow, probe,
+    Altered, Ident, Mapping, ProbeError, Remedy, ShadowError, Table, TableName, create_shadow,
+    probe,
 };
 use oxferry_state::{Checkpoint, CopyMode, Phase, TableProgress, same_definition};
 
-use super::{checkpoint::Saver, job::Job};
+use super::{checkpoint::Saver, comparison, job::Job};
 use crate::failure::{Failure, remedied};
 
 remedied!(CopyError, ProbeError, ShadowError);
@@ -37,6 +39,8 @@ pub(crate) struct Prepared {
     pub(crate) mapping: Mapping,
     /// What is built after the copy.
     pub(crate) deferred: DeferredIndexes,
+    /// The unique indexes among them that the source's own don't imply.
+    pub(crate) new_uniques: Vec<Ident>,
     /// Where the stream begins.
     pub(crate) start: Position,
     /// What the runs before this one have done.
@@ -56,12 +60,12 @@ impl Prepared {
         saver: &Saver,
         leftovers: bool,
     ) -> Result<Self, Failure> {
+        let mapping = check(job, conn).await?.mapping;
         // Opening them ends what sessions of an earlier run still do.
         let connections = connections(job).await?;
         if leftovers {
             drop_leftovers(job, conn).await?;
         }
-        let mapping = probe(conn, &job.source, &job.alter).await?.mapping;
         saver.begin(leftovers).await?;
         saver.enter(Phase::Prepare).await?;
         postpone(job, conn, saver, false).await?;
@@ -72,17 +76,7 @@ impl Prepared {
         check_unchanged(job, conn).await?;
         let bare = read_shadow(conn, &job.names.shadow).await?;
         let plan = plan(job, &mapping, &bare)?;
-        let mode = match plan.mode() {
-            Mode::Ranged => CopyMode::Ranged,
-            Mode::Ordered => CopyMode::Ordered,
-        };
-        let mut progress =
-            TableProgress::new(job.source.name.clone(), job.names.shadow.clone(), mode);
-        progress.deferred_indexes = deferred.names().map(ToString::to_string).collect();
-        progress.shadow_create.clone_from(&shadow.create_statement);
-        progress
-            .source_create
-            .clone_from(&job.source.create_statement);
+        let progress = begin(job, &plan, &shadow, &deferred);
         let saved = (progress.clone(), start.clone());
         saver
             .save(move |checkpoint| {
@@ -91,12 +85,14 @@ impl Prepared {
                 checkpoint.position = Some(saved.1);
             })
             .await?;
+        let new_uniques = new_uniques(job, &mapping, &shadow);
         Ok(Self {
             connections,
             plan,
             shadow: bare,
             mapping,
             deferred,
+            new_uniques,
             start,
             progress,
             resumed: false,
@@ -117,7 +113,8 @@ impl Prepared {
             let error = anyhow::anyhow!("the checkpoint names no table or no position");
             return Err(Failure::new(Remedy::State, error));
         };
-        let mapping = probe(conn, &job.source, &job.alter).await?.mapping;
+        let altered = check(job, conn).await?;
+        let mapping = altered.mapping;
         // Opening them ends what sessions of the earlier run still do.
         let connections = connections(job).await?;
         postpone(job, conn, saver, checkpoint.postponed).await?;
@@ -127,6 +124,15 @@ impl Prepared {
             ..bare.clone()
         };
         let deferred = deferred(job, &mapping, &finished);
+        let new_uniques = new_uniques(job, &mapping, &altered.table);
+        let bare = if new_uniques.is_empty() {
+            bare
+        } else {
+            // History that is applied again may for a moment hold what a new
+            // unique index forbids: it is built again, at the end of it.
+            deferred.drop_all(&connections).await?;
+            read_shadow(conn, &job.names.shadow).await?
+        };
         let plan = plan(job, &mapping, &bare)?;
         Ok(Self {
             connections,
@@ -134,11 +140,65 @@ impl Prepared {
             shadow: bare,
             mapping,
             deferred,
+            new_uniques,
             start,
             progress,
             resumed: true,
         })
     }
+}
+
+/// Asks the server what the statement does, and checks that the result can be
+/// copied to and compared, before anything is made.
+///
+/// # Errors
+///
+/// A failure that names what is in the way; nothing is left behind.
+pub(super) async fn check(job: &Job, conn: &mut Conn) -> Result<Altered, Failure> {
+    let altered = probe(conn, &job.source, &job.alter).await?;
+    comparison::expressions(job, &altered.mapping, &altered.table)?;
+    let deferred = deferred(job, &altered.mapping, &altered.table);
+    plan(job, &altered.mapping, &without(&altered.table, &deferred))?;
+    Ok(altered)
+}
+
+/// The shadow as it is while rows are copied.
+pub(super) fn without(table: &Table, deferred: &DeferredIndexes) -> Table {
+    let mut bare = table.clone();
+    bare.indexes
+        .retain(|index| !deferred.names().any(|name| *name == index.name));
+    bare
+}
+
+fn begin(job: &Job, plan: &CopyPlan, shadow: &Table, deferred: &DeferredIndexes) -> TableProgress {
+    let mode = match plan.mode() {
+        Mode::Ranged => CopyMode::Ranged,
+        Mode::Ordered => CopyMode::Ordered,
+    };
+    let (source, target) = (job.source.name.clone(), job.names.shadow.clone());
+    let mut progress = TableProgress::new(source, target, mode);
+    progress.deferred_indexes = deferred.names().map(ToString::to_string).collect();
+    progress.shadow_create.clone_from(&shadow.create_statement);
+    progress
+        .source_create
+        .clone_from(&job.source.create_statement);
+    progress
+}
+
+/// The unique indexes that the change adds, or makes stricter.
+fn new_uniques(job: &Job, mapping: &Mapping, shadow: &Table) -> Vec<Ident> {
+    let key = shadow_key(job, mapping, shadow);
+    new_unique_indexes(&job.source, shadow, &written(mapping, shadow), &key)
+}
+
+/// Which source column goes to which of the shadow's columns that take values.
+fn written(mapping: &Mapping, shadow: &Table) -> Vec<(usize, Ident)> {
+    let pairs = mapping.pairs.iter();
+    pairs
+        .filter_map(|pair| Some((pair.source, shadow.columns.get(pair.target)?)))
+        .filter(|(_, column)| column.generated.is_none())
+        .map(|(source, column)| (source, column.name.clone()))
+        .collect()
 }
 
 /// Makes the sentinel where the operator wants one and none was made `before`.
@@ -165,11 +225,7 @@ async fn connections(job: &Job) -> Result<Arc<Connections>, Failure> {
 }
 
 /// The shadow's columns that hold the source's key.
-pub(super) fn shadow_key(
-    job: &Job,
-    mapping: &Mapping,
-    shadow: &Table,
-) -> Vec<oxferry_schema::Ident> {
+pub(super) fn shadow_key(job: &Job, mapping: &Mapping, shadow: &Table) -> Vec<Ident> {
     let target_of = |source: &usize| {
         let pair = mapping.pairs.iter().find(|pair| pair.source == *source)?;
         Some(shadow.columns.get(pair.target)?.name.clone())
@@ -177,19 +233,13 @@ pub(super) fn shadow_key(
     job.key.ordinals.iter().filter_map(target_of).collect()
 }
 
-fn deferred(job: &Job, mapping: &Mapping, shadow: &Table) -> DeferredIndexes {
+pub(super) fn deferred(job: &Job, mapping: &Mapping, shadow: &Table) -> DeferredIndexes {
     DeferredIndexes::plan(shadow, &shadow_key(job, mapping, shadow))
 }
 
 /// Plans *ranged* copying where the shadow allows it, else *ordered*.
 pub(super) fn plan(job: &Job, mapping: &Mapping, shadow: &Table) -> Result<CopyPlan, Failure> {
-    let columns: Vec<_> = mapping
-        .pairs
-        .iter()
-        .filter_map(|pair| Some((pair.source, shadow.columns.get(pair.target)?)))
-        .filter(|(_, column)| column.generated.is_none())
-        .map(|(source, column)| (source, column.name.clone()))
-        .collect();
+    let columns = written(mapping, shadow);
     let plan = |mode| {
         CopyPlan::new(
             job.source.clone(),
@@ -232,7 +282,6 @@ async fn check_unchanged(job: &Job, conn: &mut Conn) -> Result<(), Failure> {
 
 async fn drop_leftovers(job: &Job, conn: &mut Conn) -> Result<(), Failure> {
     let names = &job.names;
-    confirm(job)?;
     for table in [&names.shadow, &names.sentinel, &names.probe] {
         conn.query_drop(format!("DROP TABLE IF EXISTS {table}"))
             .await
@@ -242,23 +291,4 @@ async fn drop_leftovers(job: &Job, conn: &mut Conn) -> Result<(), Failure> {
     }
     tracing::info!(table = %names.shadow.plain(), "dropped what an earlier run had built");
     Ok(())
-}
-
-/// A person at a terminal is asked before hours of work are dropped.
-fn confirm(job: &Job) -> Result<(), Failure> {
-    if !job.args.run.fresh || job.args.run.yes || !std::io::stdin().is_terminal() {
-        return Ok(());
-    }
-    tracing::warn!(
-        "about to drop the half-built {}: type yes to go on",
-        job.names.shadow.plain()
-    );
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer).map_err(|error| {
-        Failure::new(Remedy::Usage, error).context("reading the answer; --yes needs none")
-    })?;
-    if answer.trim() == "yes" {
-        return Ok(());
-    }
-    Err(Failure::usage("not confirmed: nothing was dropped"))
 }

@@ -80,13 +80,6 @@ impl Progress {
         }
     }
 
-    /// Shows a remark beside the bar, where there is one.
-    pub(crate) fn note(&self, remark: String) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(remark);
-        }
-    }
-
     /// Corrects the number of rows that are expected in all.
     pub(crate) fn expect_rows(&self, rows: u64) {
         self.rows_expected.store(rows, Ordering::Relaxed);
@@ -128,7 +121,7 @@ impl Progress {
             before = (now, done);
             let figures = Figures::new(done, self.rows_expected.load(Ordering::Relaxed), rate);
             match &self.bar {
-                Some(bar) => draw(bar, &figures, &snapshot),
+                Some(bar) => draw(bar, (phase, now.duration_since(since)), &figures, &snapshot),
                 None => write_line(phase, now.duration_since(since), &figures, &snapshot),
             }
         }
@@ -202,15 +195,23 @@ fn eta_text(eta: Option<Duration>) -> String {
     )
 }
 
-fn draw(bar: &ProgressBar, figures: &Figures, snapshot: &Snapshot) {
+fn draw(
+    bar: &ProgressBar,
+    (phase, since): (Phase, Duration),
+    figures: &Figures,
+    snapshot: &Snapshot,
+) {
     bar.set_length(figures.expected.max(1));
     bar.set_position(figures.rows);
     let throttled = snapshot
         .throttled
         .as_ref()
         .map(|why| format!(", waiting: {why}"));
+    let waited =
+        (phase == Phase::Deferred).then(|| format!("postponed for {} s, ", since.as_secs()));
     bar.set_message(format!(
-        "{} rows, {}/s, {} changes applied, {} waiting, {} left{}",
+        "{}{} rows, {}/s, {} changes applied, {} waiting, {} left{}",
+        waited.unwrap_or_default(),
         figures.rows,
         figures.rate,
         snapshot.copy.changes_applied,

@@ -43,6 +43,10 @@ const CHANGES_WAITING_MAX: u64 = 200_000;
 /// a job may use.
 const CHANGES_WAITING_BYTES_MAX: u64 = 64 << 20;
 
+/// Changes in one batch where a new unique key is built: all of them that wait,
+/// for a job that keeps up.
+const EXCHANGING_ROWS_MAX: usize = 20_000;
+
 /// How long a barrier may take; see `SAVE_MAX` for why not less.
 const BARRIER_MAX: Duration = Duration::from_secs(60);
 
@@ -69,8 +73,12 @@ pub(crate) async fn run(
     let sink = Arc::new(SelectSink::new(connections, prepared.plan.clone()));
     let table = table_setup(job, &prepared, Arc::clone(&sink), copied.clone());
     let (handle, driver) = start(job, &prepared, table, Arc::clone(&touched)).await?;
-    let feed = JobFeed::new(job, handle.clone(), throttling.pacer(), touched);
+    let in_cutover = Arc::new(AtomicBool::new(false));
+    let throttle = (throttling.pacer(), Arc::clone(&in_cutover));
+    let feed = JobFeed::new(job, handle.clone(), throttle, touched);
     let comparison = Comparison::new(job, &prepared, feed, copied)?;
+    // Until the throttle has measured something.
+    handle.set_copying(false).await?;
     // The caller of a library owns its tasks; this one must run while others wait for it.
     let mut driver: DriverTask = tokio::spawn(driver.run());
     let script = Script {
@@ -82,8 +90,9 @@ pub(crate) async fn run(
         comparison: &comparison,
         progress,
         interrupt,
-        in_cutover: AtomicBool::new(false),
+        in_cutover: Arc::clone(&in_cutover),
         no_more_attempts: AtomicBool::new(false),
+        lock: lock.holder(),
     };
     let look = || Snapshot {
         copy: handle.status(),
@@ -92,13 +101,19 @@ pub(crate) async fn run(
         lag: throttling.lag(),
     };
     let driver_is_over = AtomicBool::new(false);
+    let abort = driver.abort_handle();
     let background = async {
         tokio::select! {
             ended = &mut driver => {
                 driver_is_over.store(true, Ordering::Relaxed);
                 driver_ended(ended)
             }
-            lost = lock.watch() => lost,
+            lost = lock.watch() => {
+                // Another job may begin: nothing more is written, at once.
+                abort.abort();
+                driver_is_over.store(true, Ordering::Relaxed);
+                lost
+            }
             failed = saver.keep_saving(&handle) => failed,
             failed = throttling.run(&handle) => failed,
             () = progress.show(look) => Failure::new(Remedy::Bug, anyhow::anyhow!("the status ended")),
@@ -155,7 +170,7 @@ async fn start(
     let parts = Parts {
         stream,
         barrier,
-        config: engine_config(job),
+        config: engine_config(job, prepared),
         start: prepared.start.clone(),
     };
     let observer = Box::new(move |table, key: &_| {
@@ -167,10 +182,15 @@ async fn start(
     Ok(pipeline::pipeline(parts, vec![table], observer))
 }
 
-fn engine_config(job: &Job) -> EngineConfig {
+fn engine_config(job: &Job, prepared: &Prepared) -> EngineConfig {
     let mut config = EngineConfig::default();
     config.copy_slots = job.args.copy.threads.get();
     config.apply_slots = job.args.copy.write_threads.get();
+    if !prepared.new_uniques.is_empty() {
+        // Rows may exchange values of a new unique key inside one batch only.
+        config.apply_slots = 1;
+        config.batch_rows_max = EXCHANGING_ROWS_MAX;
+    }
     config.buffer_rows_max = CHANGES_WAITING_MAX;
     config.buffer_bytes_max = CHANGES_WAITING_BYTES_MAX;
     config

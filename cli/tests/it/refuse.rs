@@ -33,6 +33,13 @@ async fn wrong_calls_are_named() {
         ("ADD COLUMN", 64, "syntax"),
         ("DROP COLUMN nosuch", 64, "nosuch"),
         ("ADD COLUMN k INT", 64, "k"),
+        ("DROP PRIMARY KEY, MODIFY id INT NOT NULL", 64, "key"),
+        ("DROP COLUMN id", 64, "id"),
+        (
+            "DROP PRIMARY KEY, ADD PRIMARY KEY (k), ADD UNIQUE (id)",
+            64,
+            "PRIMARY",
+        ),
         ("RENAME TO other", 64, "RENAME"),
         ("ENGINE=InnoDB, ALGORITHM=INPLACE", 64, "ALGORITHM"),
         ("LOCK=NONE, ADD COLUMN x INT", 64, "LOCK"),
@@ -226,10 +233,53 @@ async fn foreign_ddl_in_mid_run_stops_the_job() {
         .await
         .unwrap();
     let finished = running.wait_exit(LIMIT).await.unwrap();
-    check_code(&finished, 64);
+    check_code(&finished, 74);
     assert!(
         finished.text().contains("foreign_one"),
         "{}",
         finished.text()
     );
+}
+
+/// A duplicate that comes after the new unique index was built.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_duplicate_that_arrives_in_mid_run_ends_the_job_and_loses_no_row() {
+    let world = World::new(TableSpec::sysbench, 1_000).await;
+    let mut conn = world.conn().await;
+    conn.query_drop("UPDATE t SET k = id").await.unwrap();
+    let migrate = world.migrate("ADD UNIQUE KEY u (k)").arg("--defer-cutover");
+    let mut running = migrate.spawn().unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    // Values may change places within a transaction.
+    for statement in [
+        "BEGIN",
+        "UPDATE t SET k = -1 WHERE id = 10",
+        "UPDATE t SET k = 10 WHERE id = 11",
+        "UPDATE t SET k = 11 WHERE id = 10",
+        "COMMIT",
+    ] {
+        conn.query_drop(statement).await.unwrap();
+    }
+    oxferry_testkit::wait::eventually(LIMIT, "the exchange on the new table", async || {
+        let mut conn = world.conn().await;
+        let k: Option<i64> = conn
+            .query_first("SELECT k FROM _t_oxnew WHERE id = 10")
+            .await
+            .unwrap();
+        (k == Some(11)).then_some(())
+    })
+    .await
+    .unwrap();
+    conn.query_drop("UPDATE t SET k = 5 WHERE id = 77")
+        .await
+        .unwrap();
+    let finished = running.wait_exit(LIMIT).await.unwrap();
+    check_code(&finished, 65);
+    assert!(
+        finished.text().contains("Duplicate entry"),
+        "{}",
+        finished.text()
+    );
+    let rows: Option<u64> = conn.query_first("SELECT COUNT(*) FROM t").await.unwrap();
+    assert_eq!(rows, Some(1_000));
 }

@@ -11,10 +11,7 @@ use super::{
     handle::{Command, Progress, Status, TableState},
     waiters::Goal,
 };
-use crate::{
-    Batch, Chunker, RowSink,
-    engine::{TableId, TxnSeq},
-};
+use crate::{Batch, Chunker, RowSink, engine::TableId};
 
 impl<S, C, K, B> Driver<S, C, K, B>
 where
@@ -26,7 +23,7 @@ where
     pub(super) fn handle_command(&mut self, command: Command) {
         match command {
             Command::Settle(reply) => {
-                self.waiters.add(Goal::Applied(self.begun()), reply);
+                self.waiters.add(Goal::Applied(self.engine.begun()), reply);
             }
             Command::Reach(position, reply) => {
                 self.waiters.add(Goal::Dispatched(position), reply);
@@ -47,16 +44,6 @@ where
             Command::SetCopying(on) => self.engine.set_copying(on),
             Command::Progress(reply) => answer(reply, self.progress()),
             Command::Stop => self.stopping = true,
-        }
-    }
-
-    /// Returns the last transaction of which anything was dispatched: one whose
-    /// end is still to come, too, since the observer was told of its keys.
-    fn begun(&self) -> TxnSeq {
-        if self.changed {
-            self.seq
-        } else {
-            self.engine.dispatched()
         }
     }
 

@@ -67,7 +67,7 @@ pub struct Driver<S, C, K, B> {
     pub(super) tables: Vec<TableWork<C, K>>,
     pub(super) tracker: ResumeTracker,
     /// The transaction whose changes come next.
-    pub(super) seq: TxnSeq,
+    seq: TxnSeq,
     /// Whether the transaction `seq` has shown a change of ours.
     pub(super) changed: bool,
     observer: ChangeObserver,
@@ -329,7 +329,9 @@ where
 
     fn handle_commit(&mut self, end: FilePosition, gtid: Option<Gtid>) {
         self.engine.handle_commit(self.seq);
-        self.tracker.record(self.seq.0, end, gtid, self.changed);
+        // As many ends are remembered as changes are held: bounded (I8).
+        let begins = self.engine.begins_with(self.seq);
+        self.tracker.record(self.seq.0, end, gtid, begins);
         self.tracker.advance(self.engine.resume_seq().0);
         self.seq = TxnSeq(self.seq.0 + 1);
         self.changed = false;
