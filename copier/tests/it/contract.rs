@@ -1,5 +1,7 @@
 //! The contracts of the traits, held on a real server.
 
+use std::sync::Arc;
+
 use mysql_async::prelude::Queryable;
 use oxferry_copier::{
     SelectSink, TableChunker,
@@ -44,8 +46,8 @@ async fn the_tables_chunker_keeps_the_contract() {
     let row_key = table.row_key().unwrap();
     let connections = bed.connections().await;
     let make = |within| {
-        let (connections, key) = (connections.clone(), row_key.clone());
-        TableChunker::new(connections, &table, key, within)
+        let connections = Arc::clone(&connections);
+        TableChunker::new(connections, &table, row_key.clone(), within)
     };
     let keys = [-9, 0, 1, 5, 6, 7, 40].map(|id| key(&[id]));
     conformance::chunks(make, &keys).await;
