@@ -1,5 +1,7 @@
 //! What the copy does for its own cutover.
 
+use std::time::Duration;
+
 use mysql_async::Conn;
 use oxferry_binlog::FilePosition;
 use oxferry_schema::Remedy;
@@ -56,4 +58,12 @@ pub trait Finish: Send {
 
     /// Lets the workers go on: the attempt has failed.
     fn release(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Waits between two attempts, half a minute at most; the workers work.
+    ///
+    /// May return early. To end the swap then, let the next `quiesce` fail with
+    /// [`Remedy::Interrupted`].
+    fn pause(&mut self, wait: Duration) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(wait)
+    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mysql_async::{Conn, Opts, prelude::Queryable};
 use oxferry_schema::Remedy;
 use oxferry_verifier::Verified;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
     Backoff, CutoverError, Finish, SwapPlan,
@@ -41,8 +41,8 @@ pub struct SwapReport {
 /// Each attempt: `finish.quiesce()`; on a new session `LOCK TABLES … WRITE`;
 /// `finish.finish()` up to the position read under the lock; `RENAME TABLE`;
 /// `UNLOCK TABLES`. An attempt that fails lets the lock go, calls
-/// `finish.release()`, and is repeated after a pause as [`Backoff`] says, if
-/// [`CutoverError::is_passing`].
+/// `finish.release()`, and is repeated after `finish.pause()`, as long as
+/// [`Backoff`] says, if [`CutoverError::is_passing`].
 ///
 /// Needs, beside the privileges to lock, alter and rename the tables: TRIGGER,
 /// to see triggers; REPLICATION CLIENT, to read the position; SELECT on
@@ -82,7 +82,7 @@ pub async fn swap<F: Finish>(
             return Err(error);
         };
         tracing::warn!(%error, failed = backoff.failed(), ?pause, "cutover put off");
-        sleep(pause).await;
+        finish.pause(pause).await;
     }
 }
 

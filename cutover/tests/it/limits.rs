@@ -34,6 +34,18 @@ async fn a_failed_finish_is_rolled_back_not_committed() {
 }
 
 #[tokio::test]
+async fn a_wish_to_end_cuts_the_pause_short_and_ends_the_swap() {
+    let place = Place::new().await;
+    let mut toy = place.toy(Way::Fail(Remedy::Retry));
+    toy.ends_in_pause = true;
+    let plan = place.plan().with_attempts_max(9.try_into().unwrap());
+    let error = swap(&place.opts(), &plan, &mut toy).await.unwrap_err();
+    assert_eq!(error.remedy(), Remedy::Interrupted);
+    assert_eq!((toy.quiesced, toy.released), (2, 2));
+    place.expect_writes_flow().await;
+}
+
+#[tokio::test]
 async fn a_finish_that_takes_too_long_is_ended_on_the_server() {
     let place = Place::new().await;
     let mut toy = place.toy(Way::Run("DO SLEEP(777)"));

@@ -1,6 +1,6 @@
 //! A table, its shadow, and a copy that is done wholly under the lock.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use mysql_async::{Conn, Opts, prelude::Queryable};
 use oxferry_binlog::FilePosition;
@@ -51,7 +51,7 @@ impl Place {
     pub(crate) fn plan(&self) -> SwapPlan {
         SwapPlan::new(self.pair.clone())
             .with_attempts_max(1.try_into().unwrap())
-            .with_lock_wait(std::time::Duration::from_secs(1))
+            .with_lock_wait(Duration::from_secs(1))
     }
 
     pub(crate) fn toy(&self, way: Way) -> Toy {
@@ -78,12 +78,15 @@ impl Place {
 
     /// Sees that writes flow: one that waited for a lock would fail.
     pub(crate) async fn expect_writes_flow(&self) {
+        self.write().await.unwrap();
+    }
+
+    /// Writes once; waits for a table lock for a second at most.
+    pub(crate) async fn write(&self) -> Result<(), mysql_async::Error> {
         let mut conn = self.conn().await;
-        conn.query_drop("SET SESSION lock_wait_timeout = 1")
-            .await
-            .unwrap();
+        conn.query_drop("SET SESSION lock_wait_timeout = 1").await?;
         let write = format!("REPLACE INTO {} VALUES (99, 99)", self.pair.source);
-        conn.query_drop(write).await.unwrap();
+        conn.query_drop(write).await
     }
 }
 
@@ -128,6 +131,8 @@ pub(crate) struct Toy {
     pub(crate) holder: Option<Conn>,
     pub(crate) quiesced: u32,
     pub(crate) released: u32,
+    /// Whether the caller's wish to end cuts the first pause short.
+    pub(crate) ends_in_pause: bool,
     /// Rows in the source when it was last copied.
     pub(crate) copied: u64,
 }
@@ -149,6 +154,7 @@ impl Toy {
             holder: None,
             quiesced: 0,
             released: 0,
+            ends_in_pause: false,
             copied: 0,
         }
     }
@@ -166,7 +172,10 @@ impl Finish for Toy {
 
     async fn quiesce(&mut self) -> Result<(), ToyError> {
         self.quiesced += 1;
-        Ok(())
+        match self.quiesced {
+            2 if self.ends_in_pause => Err(ToyError::Told(Remedy::Interrupted)),
+            _ => Ok(()),
+        }
     }
 
     async fn finish(
@@ -209,6 +218,11 @@ impl Finish for Toy {
         self.released += 1;
         if let Some(mut holder) = self.holder.take() {
             holder.query_drop("ROLLBACK").await.unwrap();
+        }
+    }
+    async fn pause(&mut self, wait: Duration) {
+        if !self.ends_in_pause {
+            tokio::time::sleep(wait).await;
         }
     }
 }
