@@ -29,17 +29,12 @@ pub(crate) struct Token {
 }
 
 impl Session {
-    /// Connects, and limits every lock wait of the session.
+    /// Connects, and limits every wait of the session.
     pub(crate) async fn open(opts: &Opts, plan: &SwapPlan) -> Result<Self, CutoverError> {
         let mut conn = connect(opts).await?;
         let token = Token::new(conn.id(), fastrand::u64(..));
-        let seconds = plan.lock_wait_seconds();
-        let limits = format!(
-            "SET SESSION lock_wait_timeout = {seconds}, innodb_lock_wait_timeout = {seconds}, \
-             autocommit = 1"
-        );
         let set_up = async {
-            conn.query_drop(limits).await?;
+            conn.query_drop(limits(plan)).await?;
             conn.exec_first::<Option<u8>, _, _>("SELECT GET_LOCK(?, 0)", (&token.lock,))
                 .await
         };
@@ -120,6 +115,26 @@ impl Token {
     }
 }
 
+/// Returns the statement that limits the session's waits: for locks, and for
+/// this program.
+///
+/// When its host vanishes, no packet tells the server so. Whichever the server
+/// does then, waiting for a statement or sending an answer, it gives the
+/// session up, and the lock with it, after [`SwapPlan::lock_hold`] and a margin.
+fn limits(plan: &SwapPlan) -> String {
+    let wait = plan.lock_wait_seconds();
+    let silence = plan
+        .lock_hold
+        .saturating_add(SILENCE_MARGIN)
+        .as_secs()
+        .min(SILENCE_MAX);
+    format!(
+        "SET SESSION lock_wait_timeout = {wait}, innodb_lock_wait_timeout = {wait}, \
+         wait_timeout = {silence}, net_read_timeout = {silence}, \
+         net_write_timeout = {silence}, autocommit = 1"
+    )
+}
+
 /// Connects within a deadline.
 pub(crate) async fn connect(opts: &Opts) -> Result<Conn, CutoverError> {
     let failed = |source| CutoverError::Connect {
@@ -168,12 +183,30 @@ pub(crate) async fn answered<T>(
 pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// Letting go is one round trip; a connection that takes longer is killed.
 const UNLOCK_DEADLINE: Duration = Duration::from_secs(1);
+/// Longer than the session is ever left idle beside its hold: for a second
+/// connection, and for what is seen on it.
+const SILENCE_MARGIN: Duration = Duration::from_secs(20);
+/// Source: MySQL 9.7 manual, "Server System Variables", the least of the three
+/// largest values.
+const SILENCE_MAX: u64 = 31_536_000;
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const ER_NO_SUCH_THREAD: u16 = 1094;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::tests::pair;
+
+    #[test]
+    fn a_silent_session_is_given_up_soon_after_its_hold() {
+        let limits = |hold| limits(&SwapPlan::new(pair("t")).with_lock_hold(hold));
+        assert_eq!(
+            limits(Duration::from_millis(1500)),
+            "SET SESSION lock_wait_timeout = 3, innodb_lock_wait_timeout = 3, \
+             wait_timeout = 21, net_read_timeout = 21, net_write_timeout = 21, autocommit = 1"
+        );
+        assert!(limits(Duration::MAX).contains("wait_timeout = 31536000,"));
+    }
 
     #[test]
     fn a_sessions_lock_name_fits_the_server() {

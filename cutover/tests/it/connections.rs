@@ -1,7 +1,11 @@
 //! Connections lost before, in and after the rename.
 
+use std::time::Duration;
+
 use oxferry_cutover::{CutoverError, SwapReport, TablesSeen, swap};
 use oxferry_schema::Remedy;
+use oxferry_testkit::wait::eventually;
+use tokio::sync::oneshot;
 
 use crate::{
     proxy::{Cut, Proxy},
@@ -13,7 +17,7 @@ async fn swap_through(
     cut: Cut,
     attempts: u32,
 ) -> (Toy, Result<SwapReport, CutoverError>) {
-    let proxy = Proxy::start(place.opts(), cut).await;
+    let proxy = Proxy::start(place.opts(), Some(cut)).await;
     let plan = place.plan().with_attempts_max(attempts.try_into().unwrap());
     let mut toy = place.toy(Way::Copy);
     let result = swap(&proxy.opts(), &plan, &mut toy).await;
@@ -68,4 +72,32 @@ async fn tables_that_fit_no_outcome_are_ambiguous_and_left_alone() {
     };
     assert_eq!(seen, [(place.pair.source.clone(), picture)]);
     assert_eq!((toy.quiesced, toy.released), (1, 0));
+}
+
+#[tokio::test]
+async fn a_host_that_vanishes_under_the_lock_blocks_writes_for_seconds_only() {
+    let place = Place::new().await;
+    let proxy = Proxy::start(place.opts(), None).await;
+    let (reached, under_lock) = oneshot::channel();
+    let mut toy = place.toy(Way::Hang(Some(reached)));
+    let (opts, plan) = (
+        proxy.opts(),
+        place.plan().with_lock_hold(Duration::from_secs(1)),
+    );
+    let mut swapping = Box::pin(swap(&opts, &plan, &mut toy));
+    tokio::select! {
+        ended = &mut swapping => panic!("{ended:?}"),
+        told = under_lock => told.unwrap(),
+    }
+    // From here the server hears nothing, not even that the wire is closed.
+    proxy.go_silent();
+    drop(swapping);
+    place.write().await.unwrap_err();
+    let limit = plan.lock_hold + Duration::from_secs(25);
+    eventually(limit, "the lock to be let go", async || {
+        place.write().await.ok()
+    })
+    .await
+    .unwrap();
+    assert_eq!(place.tables().await, ["_t_oxnew", "t"]);
 }

@@ -1,12 +1,12 @@
-//! A wire between client and server that is cut at the rename.
+//! A wire between client and server that is cut at the rename, or goes silent.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, pin::pin, sync::Arc};
 
 use mysql_async::{Conn, Opts, OptsBuilder, prelude::Queryable};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, copy},
     net::{TcpListener, TcpStream},
-    sync::Mutex,
+    sync::{Mutex, watch},
     task::JoinHandle,
 };
 
@@ -26,25 +26,34 @@ pub(crate) struct Proxy {
     task: JoinHandle<()>,
     local: SocketAddr,
     server: Opts,
+    silent: watch::Sender<bool>,
 }
 
 impl Proxy {
-    pub(crate) async fn start(server: Opts, cut: Cut) -> Self {
+    pub(crate) async fn start(server: Opts, cut: Option<Cut>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let local = listener.local_addr().unwrap();
-        let cut = Arc::new(Mutex::new(Some(cut)));
+        let cut = Arc::new(Mutex::new(cut));
         let towards = server.clone();
+        let (silent, told) = watch::channel(false);
         let task = tokio::spawn(async move {
             loop {
                 let (client, _) = listener.accept().await.unwrap();
-                tokio::spawn(relay(client, towards.clone(), Arc::clone(&cut)));
+                let relayed = relay(client, towards.clone(), Arc::clone(&cut));
+                tokio::spawn(unless_silent(relayed, told.clone()));
             }
         });
         Self {
             task,
             local,
             server,
+            silent,
         }
+    }
+
+    /// Relays nothing any more; no wire is closed as long as the proxy lives.
+    pub(crate) fn go_silent(&self) {
+        self.silent.send_replace(true);
     }
 
     pub(crate) fn opts(&self) -> Opts {
@@ -60,6 +69,18 @@ impl Drop for Proxy {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// Relays until told to be silent, then stops without closing anything until
+/// the proxy is dropped.
+async fn unless_silent(relayed: impl Future<Output = ()>, mut told: watch::Receiver<bool>) {
+    let mut relayed = pin!(relayed);
+    let must_be_silent = tokio::select! {
+        biased;
+        heard = told.wait_for(|silent| *silent) => heard.is_ok(),
+        () = &mut relayed => false,
+    };
+    while must_be_silent && told.changed().await.is_ok() {}
 }
 
 async fn relay(client: TcpStream, server_opts: Opts, cut: Arc<Mutex<Option<Cut>>>) {
