@@ -58,10 +58,11 @@ pub(crate) struct Problem {
 
 /// The oldest version that does all that a job needs.
 ///
-/// `RENAME TABLE` under `LOCK TABLES` came with 8.0.13, the lower limit; the
-/// tests run on whatever server `xtask` finds.
-/// Source: MySQL 8.0 manual, "RENAME TABLE Statement".
-const VERSION_MIN: (u16, u16, u16) = (8, 0, 13);
+/// `RENAME TABLE` under `LOCK TABLES` came with 8.0.13, casts to `DOUBLE` and
+/// `FLOAT`, which fingerprints need, with 8.0.17.
+/// Source: MySQL 8.0 manual, "RENAME TABLE Statement", and "Cast Functions and
+/// Operators".
+const VERSION_MIN: (u16, u16, u16) = (8, 0, 17);
 
 /// Returns every problem, those of the server first.
 pub(crate) fn problems(facts: &Facts) -> Vec<Problem> {
@@ -95,7 +96,7 @@ fn server_problems(facts: &Facts) -> Vec<Problem> {
     let mut found = Vec::new();
     if facts.mariadb || facts.version_numbers < VERSION_MIN {
         let what = format!("the server is version {}", facts.version);
-        found.push(setting(what, "oxferry migrate needs MySQL 8.0.13 or later"));
+        found.push(setting(what, "oxferry migrate needs MySQL 8.0.17 or later"));
     }
     if !facts.log_bin {
         let fix = "start the server with log-bin: changes are read from the binary log";
