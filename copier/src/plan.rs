@@ -443,7 +443,12 @@ mod tests {
                 index: index_name
             }
         );
-        assert!(plan(&two, &BOTH, Mode::Ordered).is_ok());
+        let mut source = source();
+        source.indexes = two.indexes.clone();
+        let row_key = key("PRIMARY", &[("id", 0)]);
+        let both = BOTH.map(|(at, name)| (at, ident(name))).into();
+        let plan = CopyPlan::new(source, row_key, &two, both, Mode::Ordered);
+        assert!(plan.is_ok(), "{plan:?}");
     }
 
     #[test]
