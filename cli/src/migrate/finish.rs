@@ -9,7 +9,7 @@ use oxferry_cutover::Finish;
 use oxferry_schema::{Remedy, TableName, connect, set_auto_increment};
 use oxferry_verifier::Verified;
 
-use super::{phases::Script, signals};
+use super::{phases::Script, prepare, signals};
 use crate::failure::Failure;
 
 /// Changes that may be left to apply under the lock.
@@ -58,6 +58,8 @@ impl<'a> Takeover<'a> {
             ));
         }
         comparison.catch_up().await?;
+        let mut conn = connect(&self.script.job.url, "definition").await?;
+        prepare::check_unchanged(self.script.job, &mut conn).await?;
         self.raise_auto_increment().await?;
         let few = handle.waiting_at_most(CHANGES_LEFT_MAX);
         match tokio::time::timeout(QUIET_MAX, few).await {

@@ -156,10 +156,40 @@ impl Prepared {
 /// A failure that names what is in the way; nothing is left behind.
 pub(super) async fn check(job: &Job, conn: &mut Conn) -> Result<Altered, Failure> {
     let altered = probe(conn, &job.source, &job.alter).await?;
+    check_time_zone(job, conn, &altered).await?;
     comparison::expressions(job, &altered.mapping, &altered.table)?;
     let deferred = deferred(job, &altered.mapping, &altered.table);
     plan(job, &altered.mapping, &without(&altered.table, &deferred))?;
     Ok(altered)
+}
+
+/// A TIMESTAMP is a moment, a DATETIME what a clock shows: one becomes the
+/// other by the server's time zone, and sessions of a job are in UTC.
+async fn check_time_zone(job: &Job, conn: &mut Conn, altered: &Altered) -> Result<(), Failure> {
+    let kind = |column: &oxferry_schema::Column| column.data_type == "timestamp";
+    let crosses = altered.mapping.pairs.iter().find_map(|pair| {
+        let from = job.source.columns.get(pair.source)?;
+        let to = altered.table.columns.get(pair.target)?;
+        (kind(from) != kind(to)).then_some((from, to))
+    });
+    let Some((from, to)) = crosses else {
+        return Ok(());
+    };
+    let query = "SELECT IF(@@GLOBAL.time_zone = 'SYSTEM', @@system_time_zone, @@GLOBAL.time_zone)";
+    let zone: Option<String> = conn.query_first(query).await.map_err(|error| {
+        Failure::new(Remedy::Retry, error).context("reading the server's time zone")
+    })?;
+    let zone = zone.unwrap_or_default();
+    if matches!(zone.as_str(), "UTC" | "+00:00" | "Etc/UTC") {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "column {} changes from {} to {}, which depends on the time zone ({zone}): this version does \
+         it only on servers in UTC",
+        from.name.as_str(),
+        from.column_type,
+        to.column_type
+    )))
 }
 
 /// The shadow as it is while rows are copied.
@@ -265,8 +295,9 @@ async fn read_shadow(conn: &mut Conn, name: &TableName) -> Result<Table, Failure
 }
 
 /// The stream reports every change of the definition after its start; one
-/// between the first look and the start must not pass unseen.
-async fn check_unchanged(job: &Job, conn: &mut Conn) -> Result<(), Failure> {
+/// between the first look and the start must not pass unseen, nor one that was
+/// kept out of the binary log.
+pub(super) async fn check_unchanged(job: &Job, conn: &mut Conn) -> Result<(), Failure> {
     let now = Table::read(conn, &job.source.name).await?;
     let unchanged =
         now.is_some_and(|now| same_definition(&now.create_statement, &job.source.create_statement));
@@ -275,8 +306,8 @@ async fn check_unchanged(job: &Job, conn: &mut Conn) -> Result<(), Failure> {
     }
     let table = job.source.name.plain();
     Err(Failure::new(
-        Remedy::Retry,
-        anyhow::anyhow!("table {table} was changed by somebody while the job began: run it again"),
+        Remedy::State,
+        anyhow::anyhow!("table {table} was changed by somebody: start anew with --fresh"),
     ))
 }
 

@@ -283,3 +283,46 @@ async fn a_duplicate_that_arrives_in_mid_run_ends_the_job_and_loses_no_row() {
     let rows: Option<u64> = conn.query_first("SELECT COUNT(*) FROM t").await.unwrap();
     assert_eq!(rows, Some(1_000));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_was_changed_behind_the_binary_log_stops_the_cutover() {
+    let world = World::new(TableSpec::sysbench, 1_000).await;
+    let mut running = world
+        .migrate("ADD COLUMN extra INT")
+        .arg("--defer-cutover")
+        .spawn()
+        .unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let mut conn = world.conn().await;
+    for statement in [
+        "SET SESSION sql_log_bin = 0",
+        "ALTER TABLE t MODIFY k INT NOT NULL DEFAULT 9",
+        "DROP TABLE _t_oxsentinel",
+    ] {
+        conn.query_drop(statement).await.unwrap();
+    }
+    let finished = running.wait_exit(LIMIT).await.unwrap();
+    check_code(&finished, 74);
+    assert!(
+        finished.text().contains("was changed"),
+        "{}",
+        finished.text()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_depends_on_the_time_zone_is_refused_outside_utc() {
+    let options = ServerOptions::new().arg("--default-time-zone=+02:00");
+    let world = World::on(options, TableSpec::sysbench, 10).await;
+    let add = "ALTER TABLE t ADD COLUMN at TIMESTAMP NULL";
+    world.conn().await.query_drop(add).await.unwrap();
+    refuses(&world, world.migrate("MODIFY at DATETIME"), 64, "time zone").await;
+    check_code(
+        &world
+            .migrate("MODIFY at TIMESTAMP(3) NULL")
+            .run(LIMIT)
+            .await
+            .unwrap(),
+        0,
+    );
+}
