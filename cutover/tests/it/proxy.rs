@@ -72,7 +72,7 @@ impl Drop for Proxy {
 }
 
 /// Relays until told to be silent, then stops without closing anything until
-/// the proxy is dropped.
+/// the teller is dropped.
 async fn unless_silent(relayed: impl Future<Output = ()>, mut told: watch::Receiver<bool>) {
     let mut relayed = pin!(relayed);
     let must_be_silent = tokio::select! {
@@ -88,10 +88,12 @@ async fn relay(client: TcpStream, server_opts: Opts, cut: Arc<Mutex<Option<Cut>>
     let server = TcpStream::connect(address).await.unwrap();
     let (mut from_client, mut to_client) = client.into_split();
     let (mut from_server, mut to_server) = server.into_split();
-    let answers = tokio::spawn(async move {
-        let relayed = copy(&mut from_server, &mut to_client).await;
-        (relayed.is_ok(), from_server, to_client)
-    });
+    let (mute, muted) = watch::channel(false);
+    let answering = async move {
+        // A wire that breaks is as good as one that is closed.
+        let _ended = copy(&mut from_server, &mut to_client).await;
+    };
+    let answers = tokio::spawn(unless_silent(answering, muted));
     let mut bytes = vec![0; 65536];
     while let Ok(length @ 1..) = from_client.read(&mut bytes).await {
         let sent = &bytes[..length];
@@ -115,8 +117,9 @@ async fn relay(client: TcpStream, server_opts: Opts, cut: Arc<Mutex<Option<Cut>>
                 expect_renamed(&server_opts).await;
             }
             Cut::Meddle(statement) => {
-                // Ends the session; the client hears of it only afterwards, because
-                // the task's value holds its wire.
+                // Ends the session; the client hears of it only afterwards, also
+                // of the server's word that it couldn't read.
+                mute.send_replace(true);
                 drop(to_server);
                 let mut conn = Conn::new(server_opts).await.unwrap();
                 conn.query_drop(statement).await.unwrap();
