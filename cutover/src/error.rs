@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use oxferry_schema::{Remedy, TableName};
+use oxferry_schema::{ErrorClass, Remedy, TableName, classify, server_code};
 
 use crate::{Blocker, TablesSeen};
 
@@ -133,6 +133,20 @@ pub enum CutoverError {
         #[source]
         cause: Box<Self>,
     },
+    /// The session that an earlier run left couldn't be seen to end; this run
+    /// renamed nothing.
+    #[error(
+        "end session {id}, which an earlier run left to swap {source_table}: not gone within {waited:?}; kill it on the server, then go on",
+        source_table = source_table.plain()
+    )]
+    EarlierStuck {
+        /// The first live table.
+        source_table: TableName,
+        /// The session's connection id.
+        id: u64,
+        /// How long was waited.
+        waited: Duration,
+    },
     /// A table has the sentinel's name and is not a sentinel.
     #[error("use {name} as the sentinel: a table of that name exists and was made by somebody else", name = name.plain())]
     ForeignSentinel {
@@ -163,6 +177,7 @@ impl CutoverError {
             | Self::LockTimeout { .. }
             | Self::QuiesceTimeout { .. }
             | Self::HoldExceeded { .. }
+            | Self::EarlierStuck { .. }
             | Self::SentinelLimit { .. } => Remedy::Retry,
             Self::Finish { remedy, .. } => *remedy,
             Self::LockLost => Remedy::Bug,
@@ -194,6 +209,7 @@ impl CutoverError {
             | Self::LockLost
             | Self::Ambiguous { .. }
             | Self::SessionStuck { .. }
+            | Self::EarlierStuck { .. }
             | Self::ForeignSentinel { .. }
             | Self::SentinelLimit { .. } => false,
         }
@@ -207,19 +223,14 @@ impl CutoverError {
     }
 }
 
-/// Server errors by what to do about them. Source: MySQL 9.7 Error Reference.
+/// Says what to do about a statement's error.
+///
+/// One that nothing is known about may pass: attempts are counted, and each
+/// has undone what it did.
 fn of_server(error: &mysql_async::Error) -> Remedy {
-    let mysql_async::Error::Server(error) = error else {
-        return Remedy::Unreachable;
-    };
-    match error.code {
-        // Access to a database, table, command or setting is denied.
-        1044 | 1045 | 1142 | 1227 | 1370 | 3118 => Remedy::Privileges,
-        // The server is read-only.
-        1290 | 1836 => Remedy::Privileges,
-        // The statement is not understood.
-        1064 => Remedy::Bug,
-        _ => Remedy::Retry,
+    match classify(error) {
+        ErrorClass::Fatal if server_code(error) != Some(ER_PARSE_ERROR) => Remedy::Retry,
+        class => class.remedy(),
     }
 }
 
@@ -260,6 +271,8 @@ fn write_list(
     }
     Ok(())
 }
+
+const ER_PARSE_ERROR: u16 = 1064;
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,7 @@ use oxferry_verifier::Verified;
 /// - For each attempt `quiesce` is called first, then perhaps `finish`. When
 ///   the attempt fails, `release` is called once, also after a failed
 ///   `quiesce`; when it succeeds, or its outcome is not known, or its session
-///   couldn't be seen to end, nothing is.
+///   or an earlier run's couldn't be seen to end, nothing is.
 /// - `finish` may be dropped before it ends, when it takes too long. Its
 ///   session is ended, and gone, before `release` is called, so none of its
 ///   statements works on when the workers do.
@@ -26,8 +26,8 @@ use oxferry_verifier::Verified;
 /// - Only the sources and the shadows of the plan may be used, under their own
 ///   names, without an alias. `information_schema` and `performance_schema`
 ///   can be read all the same; seen on MySQL 9.7.4.
-/// - `finish` must not release the session's user-level locks: one of them
-///   tells whether the session still lives.
+/// - `finish` must not release the session's user-level locks: they tell
+///   whether the session still lives.
 pub trait Finish: Send {
     /// What can go wrong.
     type Error: std::error::Error + Send + Sync + 'static;

@@ -16,11 +16,13 @@
 //! - The source is locked only here, and every wait for the lock and under it
 //!   has a limit (I7). A session whose statement is given up is ended on the
 //!   server, and seen to be gone, before anything else happens.
-//! - A rename whose answer is lost is looked up, never sent again blindly.
+//! - A rename whose answer is lost is looked up, never sent again blindly. What
+//!   a run left that was killed is ended first: see [`end_earlier`].
 
 mod backoff;
 mod blocker;
 mod cleanup;
+mod earlier;
 mod error;
 mod finish;
 mod lock;
@@ -36,6 +38,7 @@ mod tables;
 pub use backoff::Backoff;
 pub use blocker::Blocker;
 pub use cleanup::drop_old;
+pub use earlier::end_earlier;
 pub use error::{CutoverError, FinishSource};
 pub use finish::Finish;
 pub use outcome::{Outcome, TablesSeen, decide};

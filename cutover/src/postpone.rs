@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use mysql_async::{Conn, Opts, prelude::Queryable};
-use oxferry_schema::TableName;
+use oxferry_schema::{CONNECT_DEADLINE, TableName};
 use tokio::time::{Instant, sleep};
 
 use crate::{
     CutoverError, SentinelSeen, SentinelStep, SentinelWait,
-    session::{CONNECT_DEADLINE, answered, close, connect},
+    session::{answered, close, connect},
     tables,
 };
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use mysql_async::{Conn, Opts, prelude::Queryable};
+use oxferry_schema::CONNECT_DEADLINE;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{CutoverError, SwapPlan};
+use crate::{CutoverError, SwapPlan, earlier::claim};
 
 /// The locking session, known by a user-level lock of its own.
 ///
@@ -13,6 +14,8 @@ use crate::{CutoverError, SwapPlan};
 /// user-level lock doesn't come back. So "the session is gone" is "nobody
 /// holds its lock". The server releases it after the session's transaction
 /// and table locks. Source: `THD::cleanup` in `sql/sql_class.cc`, MySQL 9.7.
+///
+/// It holds a second one, of the table's swap, by which the next run finds it.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) conn: Conn,
@@ -29,23 +32,23 @@ pub(crate) struct Token {
 }
 
 impl Session {
-    /// Connects, and limits every wait of the session.
+    /// Connects, limits every wait of the session, and ends the session that an
+    /// earlier run left to swap the same table.
     pub(crate) async fn open(opts: &Opts, plan: &SwapPlan) -> Result<Self, CutoverError> {
         let mut conn = connect(opts).await?;
         let token = Token::new(conn.id(), fastrand::u64(..));
-        let set_up = async {
-            conn.query_drop(limits(plan)).await?;
-            conn.exec_first::<Option<u8>, _, _>("SELECT GET_LOCK(?, 0)", (&token.lock,))
-                .await
-        };
-        let held = answered("set up the locking session", CONNECT_DEADLINE, set_up).await?;
-        if held.flatten() == Some(1) {
-            return Ok(Self { conn, token });
+        let set_up = conn.query_drop(limits(plan));
+        answered("set up the locking session", CONNECT_DEADLINE, set_up).await?;
+        if !take_lock(&mut conn, &token.lock).await? {
+            return Err(CutoverError::Unanswered {
+                attempted: "take the locking session's own lock",
+                waited: Duration::ZERO,
+            });
         }
-        Err(CutoverError::Unanswered {
-            attempted: "take the locking session's own lock",
-            waited: Duration::ZERO,
-        })
+        if let Some(first) = plan.pairs.first() {
+            claim(&mut conn, &first.source).await?;
+        }
+        Ok(Self { conn, token })
     }
 
     /// Undoes what is not committed, and lets every lock go.
@@ -147,6 +150,13 @@ pub(crate) async fn connect(opts: &Opts) -> Result<Conn, CutoverError> {
     }
 }
 
+/// Takes a user-level lock at once, or not at all; returns whether it did.
+pub(crate) async fn take_lock(conn: &mut Conn, name: &str) -> Result<bool, CutoverError> {
+    let taking = conn.exec_first::<Option<u8>, _, _>("SELECT GET_LOCK(?, 0)", (name,));
+    let taken = answered("take a user-level lock", CONNECT_DEADLINE, taking).await?;
+    Ok(taken.flatten() == Some(1))
+}
+
 /// Says goodbye; the server closes the session in any case.
 pub(crate) async fn close(conn: Conn) {
     match timeout(UNLOCK_DEADLINE, conn.disconnect()).await {
@@ -179,8 +189,6 @@ pub(crate) async fn answered<T>(
     }
 }
 
-/// A server that takes longer to let one in can't be cut over in seconds.
-pub(crate) const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// Letting go is one round trip; a connection that takes longer is killed.
 const UNLOCK_DEADLINE: Duration = Duration::from_secs(1);
 /// Longer than the session is ever left idle beside its hold: for a second

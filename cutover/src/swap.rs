@@ -38,7 +38,8 @@ pub struct SwapReport {
 
 /// Lets the shadow tables take over, all at once, with no write lost.
 ///
-/// Each attempt: `finish.quiesce()`; on a new session `LOCK TABLES … WRITE`;
+/// Each attempt: `finish.quiesce()`; on a new session, once what an earlier run
+/// left is ended as by [`end_earlier`](crate::end_earlier), `LOCK TABLES … WRITE`;
 /// `finish.finish()` up to the position read under the lock; `RENAME TABLE`;
 /// `UNLOCK TABLES`. An attempt that fails lets the lock go, calls
 /// `finish.release()`, and is repeated after `finish.pause()`, as long as
@@ -131,7 +132,12 @@ async fn attempt<F: Finish>(
     match &result {
         // The workers must not write to tables that may have changed places,
         // nor beside a session that may still apply.
-        Ok(_) | Err(CutoverError::Ambiguous { .. } | CutoverError::SessionStuck { .. }) => {}
+        Ok(_)
+        | Err(
+            CutoverError::Ambiguous { .. }
+            | CutoverError::SessionStuck { .. }
+            | CutoverError::EarlierStuck { .. },
+        ) => {}
         Err(_) => finish.release().await,
     }
     result

@@ -2,9 +2,9 @@
 
 use mysql_async::{Conn, Value, prelude::Queryable};
 use oxferry_binlog::FilePosition;
-use oxferry_schema::TableName;
+use oxferry_schema::{CONNECT_DEADLINE, TableName};
 
-use crate::{CutoverError, SwapPlan, TablesSeen, session::CONNECT_DEADLINE, session::answered};
+use crate::{CutoverError, SwapPlan, TablesSeen, session::answered};
 
 /// Returns which of the plan's tables exist, pair by pair.
 pub(crate) async fn seen(

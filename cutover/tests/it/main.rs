@@ -10,6 +10,7 @@
 mod blockers;
 mod bystander;
 mod connections;
+mod earlier;
 mod limits;
 mod proxy;
 mod sentinel;
