@@ -301,6 +301,13 @@ mod tests {
     }
 
     #[test]
+    fn an_error_nobody_knows_may_pass_and_one_in_the_statement_does_not() {
+        assert!(server(9999).is_passing());
+        assert_eq!(server(1064).remedy(), Remedy::Bug);
+        assert_eq!(server(1095).remedy(), Remedy::Privileges);
+    }
+
+    #[test]
     fn an_unknown_outcome_is_never_tried_again() {
         let error = CutoverError::Ambiguous {
             seen: vec![(

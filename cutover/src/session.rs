@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use mysql_async::{Conn, Opts, prelude::Queryable};
-use oxferry_schema::CONNECT_DEADLINE;
+use oxferry_schema::{CONNECT_DEADLINE, ServerVersion};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{CutoverError, SwapPlan, earlier::claim};
+use crate::{CutoverError, SwapPlan, earlier::claim, tables};
 
 /// The locking session, known by a user-level lock of its own.
 ///
@@ -20,6 +20,7 @@ use crate::{CutoverError, SwapPlan, earlier::claim};
 pub(crate) struct Session {
     pub(crate) conn: Conn,
     pub(crate) token: Token,
+    pub(crate) version: ServerVersion,
 }
 
 /// What a session is found again by, from another connection.
@@ -48,7 +49,12 @@ impl Session {
         if let Some(first) = plan.pairs.first() {
             claim(&mut conn, &first.source).await?;
         }
-        Ok(Self { conn, token })
+        let version = tables::version(&mut conn).await?;
+        Ok(Self {
+            conn,
+            token,
+            version,
+        })
     }
 
     /// Undoes what is not committed, and lets every lock go.

@@ -210,7 +210,7 @@ async fn under_lock<F: Finish>(
 ) -> Result<Verified, CutoverError> {
     let conn = &mut session.conn;
     tables::expect_bare(conn, plan).await?;
-    let through = tables::position(conn).await?;
+    let through = tables::position(conn, &session.version).await?;
     let evidence = finish.finish(conn, &through).await;
     let evidence = evidence.map_err(finish_error::<F>)?;
     let probe = plan.lock_probe().unwrap_or_default();

@@ -2,7 +2,9 @@
 
 use mysql_async::{Conn, Value, prelude::Queryable};
 use oxferry_binlog::FilePosition;
-use oxferry_schema::{CONNECT_DEADLINE, TableName};
+use oxferry_schema::{
+    CONNECT_DEADLINE, ServerInfoError, ServerVersion, TableName, current_position,
+};
 
 use crate::{CutoverError, SwapPlan, TablesSeen, session::answered};
 
@@ -69,22 +71,34 @@ pub(crate) async fn expect_bare(conn: &mut Conn, plan: &SwapPlan) -> Result<(), 
     Err(CutoverError::Attached { found })
 }
 
+/// Reads the server's version.
+pub(crate) async fn version(conn: &mut Conn) -> Result<ServerVersion, CutoverError> {
+    let asked = conn.query_first::<String, _>("SELECT VERSION()");
+    let told = answered("read the server's version", CONNECT_DEADLINE, asked).await?;
+    let told = told.unwrap_or_default();
+    ServerVersion::parse(&told).map_err(|_unreadable| CutoverError::NoPosition { told })
+}
+
 /// Reads the end of the binary log.
-pub(crate) async fn position(conn: &mut Conn) -> Result<FilePosition, CutoverError> {
-    let row: Option<mysql_async::Row> = match conn.query_first("SHOW BINARY LOG STATUS").await {
-        // Before MySQL 8.2 the statement had another name.
-        Err(mysql_async::Error::Server(error)) if error.code == ER_PARSE_ERROR => {
-            conn.query_first("SHOW MASTER STATUS").await
+pub(crate) async fn position(
+    conn: &mut Conn,
+    version: &ServerVersion,
+) -> Result<FilePosition, CutoverError> {
+    let now = current_position(conn, version).await.map_err(no_position)?;
+    FilePosition::new(&now.file, now.offset_bytes).map_err(|_unreadable| CutoverError::NoPosition {
+        told: format!("{}:{}", now.file, now.offset_bytes),
+    })
+}
+
+fn no_position(error: ServerInfoError) -> CutoverError {
+    match error {
+        ServerInfoError::Server { source, .. } => {
+            CutoverError::statement("read the binary log position")(source)
         }
-        other => other,
+        other => CutoverError::NoPosition {
+            told: other.to_string(),
+        },
     }
-    .map_err(CutoverError::statement("read the binary log position"))?;
-    let file: Option<String> = row.as_ref().and_then(|row| row.get(0));
-    let offset: Option<u64> = row.as_ref().and_then(|row| row.get(1));
-    let told = format!("{}:{}", file.as_deref().unwrap_or(""), offset.unwrap_or(0));
-    file.zip(offset)
-        .and_then(|(file, offset)| FilePosition::new(&file, offset).ok())
-        .ok_or(CutoverError::NoPosition { told })
 }
 
 /// Returns whether a table of exactly this name exists.
@@ -113,4 +127,3 @@ const ATTACHED: &str = "\
     SELECT 'foreign key', CONSTRAINT_SCHEMA, CONSTRAINT_NAME \
     FROM information_schema.REFERENTIAL_CONSTRAINTS \
     WHERE UNIQUE_CONSTRAINT_SCHEMA = ? AND REFERENCED_TABLE_NAME = ?";
-const ER_PARSE_ERROR: u16 = 1064;
