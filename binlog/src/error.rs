@@ -200,8 +200,6 @@ impl StreamError {
         match self {
             Self::Connection(_)
             | Self::Silent { .. }
-            | Self::Purged { .. }
-            | Self::Refused { .. }
             | Self::ServerChanged { .. }
             | Self::ServerBehind { .. }
             | Self::Damaged { .. }
@@ -214,6 +212,8 @@ impl StreamError {
             | Self::PartialImage { .. }
             | Self::StatementFormat { .. }
             | Self::Xa { .. } => Remedy::Privileges,
+            // What was not read is gone for good: the checkpoint is of no use.
+            Self::Purged { .. } | Self::Refused { .. } => Remedy::State,
             Self::UnknownEvent { .. } | Self::Ended => Remedy::Bug,
         }
     }

@@ -19,9 +19,10 @@ mod start;
 mod summary;
 mod throttling;
 
-use std::io::IsTerminal;
+use std::{io::IsTerminal, time::Duration};
 
 use mysql_async::Conn;
+use oxferry_cutover::end_earlier;
 use oxferry_schema::connect;
 use oxferry_state::{Checkpoint, Phase};
 
@@ -34,6 +35,9 @@ use self::{
     start::{Found, Start},
 };
 use crate::{args::MigrateArgs, failure::Failure, log::Log};
+
+/// How long the end of an earlier run's cutover session is waited for.
+const EARLIER_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) use self::{checkpoint::Store, lock::JobLock, plan::run as plan};
 
@@ -60,6 +64,8 @@ async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<
         interrupted = interrupt.wanted() => return Err(interrupted),
     };
     let lock = JobLock::take(connect(&job.url, "lock").await?, &job.source.name).await?;
+    // A rename that an earlier run sent may still be waiting to happen.
+    end_earlier(&mut conn, &job.source.name, EARLIER_MAX).await?;
     let (found, store) = look_around(&job, &mut conn).await?;
     let start = start::decide(found, &job.identity, &job.names, job.args.run.fresh)?;
     if let Start::Fresh { leftovers: true } = start {

@@ -3,7 +3,9 @@
 use std::{fmt, time::Duration};
 
 use mysql_async::Error as DriverError;
-use oxferry_schema::{ConnectError, ErrorClass, Ident, Key, KeyRange, Remedy, TableName, classify};
+use oxferry_schema::{
+    ConnectError, ErrorClass, Ident, Key, KeyRange, Remedy, TableName, classify, server_code,
+};
 use oxferry_state::TableStoreError;
 
 /// Why a table can't be copied any further.
@@ -142,6 +144,13 @@ impl CopyError {
     #[must_use]
     pub fn remedy(&self) -> Remedy {
         match self {
+            // ER_NO_SUCH_TABLE, ER_BAD_FIELD_ERROR, ER_BAD_TABLE_ERROR: somebody
+            // else dropped, renamed or changed a table of the job.
+            Self::Server { source, .. }
+                if matches!(server_code(source), Some(1146 | 1054 | 1051)) =>
+            {
+                Remedy::State
+            }
             Self::Server { source, .. } | Self::Barrier { source } => classify(source).remedy(),
             Self::Connect { source, .. } => source.remedy(),
             Self::Deadline { .. } | Self::SessionLingers { .. } | Self::BarrierTimeout { .. } => {
@@ -241,7 +250,9 @@ mod tests {
             (1142, Remedy::Privileges),
             (1213, Remedy::Retry),
             (1053, Remedy::Unreachable),
-            (1054, Remedy::Bug),
+            (1054, Remedy::State),
+            (1146, Remedy::State),
+            (1064, Remedy::Bug),
         ] {
             assert_eq!(failed(server(code)).remedy(), remedy, "{code}");
         }

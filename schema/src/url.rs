@@ -506,7 +506,7 @@ mod tests {
 
     #[test]
     fn only_what_leaves_the_machine_is_encrypted_unasked() {
-        let mode = |text| parse(text).unwrap().tls().mode;
+        let mode = |text: &str| parse(text).unwrap().tls().mode;
         for host in ["127.0.0.1", "127.1.2.3", "[::1]", "localhost"] {
             assert_eq!(mode(&format!("mysql://u@{host}/d")), SslMode::Disabled);
         }

@@ -292,7 +292,10 @@ impl TableStoreError {
             Self::Statement { .. } => match self.code() {
                 Some(DATABASE_DENIED | TABLE_DENIED) => Remedy::Privileges,
                 Some(LOCK_WAIT_TIMEOUT | DEADLOCK) => Remedy::Retry,
-                _ => Remedy::State,
+                // The connection, and not the table, is the trouble.
+                None => Remedy::Retry,
+                Some(code) if LOST.contains(&code) => Remedy::Retry,
+                Some(_) => Remedy::State,
             },
             Self::Deadline { .. } => Remedy::Retry,
             Self::Format { source, .. } => source.remedy(),

@@ -75,6 +75,15 @@ impl Comparison {
             .map_or(0, |verify| verify.progress().rows_compared())
     }
 
+    /// Returns how many rows were compared, over all passes.
+    pub(crate) async fn rows_compared_in_all(&self) -> u64 {
+        self.clean
+            .lock()
+            .await
+            .as_ref()
+            .map_or(0, Clean::rows_compared)
+    }
+
     /// Returns how many differences were found, and how many rows repaired.
     pub(crate) fn found(&self) -> (u64, u64) {
         self.verify.as_ref().map_or((0, 0), |verify| {

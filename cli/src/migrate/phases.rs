@@ -5,7 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use mysql_async::{Conn, Row, prelude::Queryable};
@@ -20,9 +20,18 @@ use oxferry_cutover::{
 use oxferry_schema::{Remedy, connect};
 use oxferry_state::Phase;
 
+use tokio::sync::Mutex;
+
 use super::{
-    checkpoint::Saver, comparison::Comparison, finish::Takeover, job::Job, lock::Holder,
-    prepare::Prepared, progress::Progress, signals::Interrupt, summary,
+    checkpoint::Saver,
+    comparison::Comparison,
+    finish::{self, MadeAt, Takeover},
+    job::Job,
+    lock::Holder,
+    prepare::Prepared,
+    progress::Progress,
+    signals::Interrupt,
+    summary,
 };
 use crate::failure::{Failure, remedied};
 
@@ -47,6 +56,10 @@ const QUIESCE_MAX: Duration = Duration::from_secs(48 * 3600);
 /// postponed, so that little is left when it may happen.
 const COMPARE_AGAIN_EVERY: Duration = Duration::from_secs(5);
 
+/// How often everything is compared again while the cutover is postponed:
+/// what somebody else did to the shadow table shows only in its rows.
+const COMPARE_ALL_EVERY: Duration = Duration::from_secs(1800);
+
 /// How long one pass over old and dropped tables may wait for a lock.
 const DROP_LOCK_WAIT: Duration = Duration::from_secs(10);
 
@@ -65,6 +78,8 @@ pub(crate) struct Script<'a> {
     pub(crate) in_cutover: Arc<AtomicBool>,
     /// Whether an attempt that fails is the last one.
     pub(crate) no_more_attempts: AtomicBool,
+    /// When the tables that are compared were made.
+    pub(crate) made_at: Mutex<Option<MadeAt>>,
     /// The job's lock, to be looked at once more before the rename.
     pub(crate) lock: Holder,
 }
@@ -88,7 +103,7 @@ impl Script<'_> {
         let copied = self.handle.status();
         let mut conn = connect(&self.job.url, "cleanup").await?;
         let cleaned = clean_up(self.job, &mut conn, self.saver).await;
-        summary::log(self.job, &copied, self.comparison, &report, self.progress);
+        summary::log(self.job, &copied, self.comparison, &report, self.progress).await;
         cleaned
     }
 
@@ -116,7 +131,9 @@ impl Script<'_> {
         self.build_indexes().await?;
         self.enter(Phase::Analyze).await?;
         self.analyze().await?;
-        self.enter(Phase::Verify).await
+        self.enter(Phase::Verify).await?;
+        *self.made_at.lock().await = Some(finish::made_at(self.job).await?);
+        Ok(())
     }
 
     /// Notes the phase in the log and in the checkpoint, with all that is
@@ -213,9 +230,14 @@ impl Script<'_> {
     }
 
     async fn keep_compared(&self) -> Result<(), Failure> {
+        let mut whole_at = Instant::now();
         loop {
             tokio::time::sleep(COMPARE_AGAIN_EVERY).await;
             self.comparison.catch_up().await?;
+            if whole_at.elapsed() >= COMPARE_ALL_EVERY {
+                self.comparison.run().await?;
+                whole_at = Instant::now();
+            }
         }
     }
 

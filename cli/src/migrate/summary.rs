@@ -8,7 +8,7 @@ use oxferry_cutover::SwapReport;
 use super::{comparison::Comparison, job::Job, progress::Progress};
 
 /// Logs what was done, and how long writes were blocked.
-pub(crate) fn log(
+pub(crate) async fn log(
     job: &Job,
     copied: &Status,
     comparison: &Comparison,
@@ -23,7 +23,7 @@ pub(crate) fn log(
         table = %job.source.name.plain(),
         rows_copied = copied.rows_copied,
         changes_applied = copied.changes_applied,
-        rows_compared = comparison.rows_compared(),
+        rows_compared = comparison.rows_compared_in_all().await,
         differences,
         repaired,
         attempts = swap.attempts,

@@ -33,6 +33,14 @@ pub(super) struct Taken {
     pub(super) bytes: u64,
 }
 
+impl Taken {
+    /// Returns the keys that are taken, in the batch's order.
+    pub(super) fn keys(&self) -> Vec<Key> {
+        let changes = self.batch.changes.iter();
+        changes.map(|change| change.key.clone()).collect()
+    }
+}
+
 /// The changes of one table that wait.
 #[derive(Debug)]
 pub(super) enum Buffer {

@@ -216,7 +216,7 @@ impl Engine {
         let mut batches = Vec::new();
         for (index, state) in self.tables.iter_mut().enumerate() {
             while let Some(taken) = state.next_batch(limit, 1, &mut self.ledger) {
-                let keys: Vec<_> = keys_of(&taken);
+                let keys: Vec<_> = taken.keys();
                 state.handle_applied(&keys);
                 self.drained.extend(taken.weights);
                 batches.push((TableId(index), taken.batch));
@@ -463,17 +463,17 @@ impl Engine {
     fn start_batch(&mut self, table: TableId, taken: Taken) -> Action {
         self.batches_started += 1;
         let id = BatchId(self.batches_started);
-        let in_flight = BatchInFlight {
-            table,
-            keys: keys_of(&taken),
-            weights: taken.weights,
-        };
-        self.batches.insert(id, in_flight);
-        Action::Apply {
+        let keys = taken.keys();
+        let Taken { batch, weights, .. } = taken;
+        self.batches.insert(
             id,
-            table,
-            batch: taken.batch,
-        }
+            BatchInFlight {
+                table,
+                keys,
+                weights,
+            },
+        );
+        Action::Apply { id, table, batch }
     }
 
     /// Puts a table among those that may have something to apply.
@@ -496,9 +496,4 @@ impl Engine {
     fn open_max(&self) -> usize {
         self.config.copy_slots + self.config.chunks_ready_max
     }
-}
-
-fn keys_of(taken: &Taken) -> Vec<Key> {
-    let changes = taken.batch.changes.iter();
-    changes.map(|change| change.key.clone()).collect()
 }
