@@ -1,6 +1,7 @@
 //! The verifier, put to work on a job's two tables.
 
 use std::{
+    num::NonZeroUsize,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -11,11 +12,12 @@ use std::{
 use mysql_async::{Conn, OptsBuilder, Pool, PoolConstraints, PoolOpts};
 use oxferry_binlog::FilePosition;
 use oxferry_copier::{engine::TableId, pipeline::Handle};
-use oxferry_schema::{Ident, Mapping, Remedy, Table, connect};
+use oxferry_schema::{Ident, KeyRange, Mapping, Remedy, Table, connect};
 use oxferry_throttle::Pacer;
 use oxferry_verifier::{
-    Clean, ColumnPair, CompareError, ExpressionError, Feed, FeedError, Repair, RowExpressions,
-    SideTable, TableSide, Touched, TouchedLimits, Verified, Verify, VerifyConfig,
+    Clean, ColumnPair, CompareError, ExpressionError, Feed, FeedError, FingerprintError,
+    Fingerprints, Repair, RowExpressions, SideTable, TableSide, Touched, TouchedLimits, Verified,
+    Verify, VerifyConfig,
 };
 
 use super::{
@@ -30,6 +32,10 @@ use crate::{
 
 remedied!(CompareError, ExpressionError);
 
+/// Rows at the table's begin, and rows spread over it, that are compared once
+/// more under the lock: a few milliseconds' worth.
+const SPOTS: NonZeroUsize = NonZeroUsize::new(100).expect("100 is not zero");
+
 /// How long one of the verifier's statements may take.
 const STATEMENT_MAX: Duration = Duration::from_secs(600);
 
@@ -39,6 +45,7 @@ pub(crate) struct Comparison {
     verify: Option<Verify<TableSide, TableSide, JobFeed>>,
     ranges: tokio::sync::Mutex<JobRanges>,
     clean: tokio::sync::Mutex<Option<Clean>>,
+    copied: Copied,
 }
 
 impl Comparison {
@@ -60,11 +67,13 @@ impl Comparison {
             ..VerifyConfig::default()
         };
         let verify = sides.map(|sides| Verify::new(vec![sides], feed, touched, config));
-        let ranges = tokio::sync::Mutex::new(JobRanges::new(job, &prepared.connections, copied));
+        let ranges =
+            tokio::sync::Mutex::new(JobRanges::new(job, &prepared.connections, copied.clone()));
         Ok(Self {
             verify,
             ranges,
             clean: tokio::sync::Mutex::new(None),
+            copied,
         })
     }
 
@@ -73,6 +82,33 @@ impl Comparison {
         self.verify
             .as_ref()
             .map_or(0, |verify| verify.progress().rows_compared())
+    }
+
+    /// Compares a few rows from all over the table under the lock: a shadow that
+    /// somebody emptied or replaced since it was compared doesn't take over.
+    async fn spot_check(
+        &self,
+        source: &impl Fingerprints,
+        target: &impl Fingerprints,
+    ) -> Result<(), Failure> {
+        let rows = SPOTS;
+        let keys = self.copied.sample(rows.get());
+        let failed = |error: FingerprintError| Failure::new(error.remedy(), error);
+        let first = source.page(&KeyRange::ALL, rows).await.map_err(failed)?
+            == target.page(&KeyRange::ALL, rows).await.map_err(failed)?;
+        let spread = keys.is_empty()
+            || source.by_keys(&keys).await.map_err(failed)?
+                == target.by_keys(&keys).await.map_err(failed)?;
+        if first && spread {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Remedy::State,
+            anyhow::anyhow!(
+                "the new table doesn't hold what was compared: somebody else wrote to it; start anew \
+                 with --fresh"
+            ),
+        ))
     }
 
     /// Returns how many rows were compared, over all passes.
@@ -129,7 +165,7 @@ impl Comparison {
             .iter()
             .map(|(source, target)| (source.locked(&conn), target.locked(&conn)))
             .collect();
-        verify
+        let evidence = verify
             .finish(clean, &locked)
             .await
             .map_err(|error| match error {
@@ -138,7 +174,11 @@ impl Comparison {
                     Failure::new(Remedy::Retry, error)
                 }
                 error => error.into(),
-            })
+            })?;
+        for (source, target) in &locked {
+            self.spot_check(source, target).await?;
+        }
+        Ok(evidence)
     }
 }
 

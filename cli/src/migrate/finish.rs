@@ -9,7 +9,7 @@ use oxferry_cutover::Finish;
 use oxferry_schema::{Remedy, TableName, connect, set_auto_increment};
 use oxferry_verifier::Verified;
 
-use super::{job::Job, phases::Script, prepare, signals};
+use super::{phases::Script, prepare, signals};
 use crate::failure::Failure;
 
 /// Changes that may be left to apply under the lock.
@@ -97,7 +97,6 @@ impl<'a> Takeover<'a> {
         handle.drained().await?;
         self.check_auto_increment(conn).await?;
         let evidence = comparison.finish(conn).await?;
-        self.check_made_at(conn).await?;
         // Without it another job may have written to the shadow.
         self.script.lock.check(conn).await?;
         Ok(evidence)
@@ -127,24 +126,6 @@ impl<'a> Takeover<'a> {
         Ok(())
     }
 
-    /// A table that was emptied or put in the other's place since it was
-    /// compared is another table, even where the binary log doesn't show it.
-    async fn check_made_at(&self, conn: &mut Conn) -> Result<(), Failure> {
-        let before = self.script.made_at.lock().await.clone();
-        if before.as_ref() == Some(&read_made_at(conn, self.script.job).await?) {
-            return Ok(());
-        }
-        let names = &self.script.job.names;
-        Err(Failure::new(
-            Remedy::State,
-            anyhow::anyhow!(
-                "{} or {} was emptied or replaced by somebody: start anew with --fresh",
-                self.script.job.source.name.plain(),
-                names.shadow.plain()
-            ),
-        ))
-    }
-
     async fn check_auto_increment(&mut self, conn: &mut Conn) -> Result<(), Failure> {
         let job = self.script.job;
         if job.alter.sets_auto_increment() {
@@ -161,33 +142,6 @@ impl<'a> Takeover<'a> {
         }
         Ok(())
     }
-}
-
-/// When the source and the shadow were made, as the server says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct MadeAt(Vec<(String, Option<String>)>);
-
-/// Reads when the job's tables were made.
-pub(crate) async fn made_at(job: &Job) -> Result<MadeAt, Failure> {
-    let mut conn = connect(&job.url, "definition").await?;
-    read_made_at(&mut conn, job).await
-}
-
-/// `CREATE_TIME` changes with TRUNCATE and with every rebuild, to the second.
-/// Seen on MySQL 9.7.4.
-async fn read_made_at(conn: &mut Conn, job: &Job) -> Result<MadeAt, Failure> {
-    let query = "SELECT table_name, CAST(create_time AS CHAR) FROM information_schema.tables \
-         WHERE table_schema = ? AND table_name IN (?, ?) ORDER BY table_name";
-    let (source, shadow) = (&job.source.name, &job.names.shadow);
-    let names = (
-        source.schema.as_str(),
-        source.table.as_str(),
-        shadow.table.as_str(),
-    );
-    let rows = conn.exec(query, names).await.map_err(|error| {
-        Failure::new(Remedy::Retry, error).context("reading when the tables were made")
-    })?;
-    Ok(MadeAt(rows))
 }
 
 /// Returns the next automatic value of a table, if it has such a column.

@@ -20,18 +20,9 @@ use oxferry_cutover::{
 use oxferry_schema::{Remedy, connect};
 use oxferry_state::Phase;
 
-use tokio::sync::Mutex;
-
 use super::{
-    checkpoint::Saver,
-    comparison::Comparison,
-    finish::{self, MadeAt, Takeover},
-    job::Job,
-    lock::Holder,
-    prepare::Prepared,
-    progress::Progress,
-    signals::Interrupt,
-    summary,
+    checkpoint::Saver, comparison::Comparison, finish::Takeover, job::Job, lock::Holder,
+    prepare::Prepared, progress::Progress, signals::Interrupt, summary,
 };
 use crate::failure::{Failure, remedied};
 
@@ -78,8 +69,6 @@ pub(crate) struct Script<'a> {
     pub(crate) in_cutover: Arc<AtomicBool>,
     /// Whether an attempt that fails is the last one.
     pub(crate) no_more_attempts: AtomicBool,
-    /// When the tables that are compared were made.
-    pub(crate) made_at: Mutex<Option<MadeAt>>,
     /// The job's lock, to be looked at once more before the rename.
     pub(crate) lock: Holder,
 }
@@ -131,9 +120,7 @@ impl Script<'_> {
         self.build_indexes().await?;
         self.enter(Phase::Analyze).await?;
         self.analyze().await?;
-        self.enter(Phase::Verify).await?;
-        *self.made_at.lock().await = Some(finish::made_at(self.job).await?);
-        Ok(())
+        self.enter(Phase::Verify).await
     }
 
     /// Notes the phase in the log and in the checkpoint, with all that is

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use oxferry_copier::{Chunker, Connections, CopyError, TableChunker};
-use oxferry_schema::{KeyRange, RowKey, Table};
+use oxferry_schema::{Key, KeyRange, RowKey, Table};
 use oxferry_verifier::{FeedError, Ranges};
 
 use super::job::Job;
@@ -27,6 +27,18 @@ impl Copied {
         if ranges.len() < KEPT_MAX {
             ranges.push(range);
         }
+    }
+
+    /// Returns up to `count` keys, evenly out of the whole table: the first
+    /// keys of ranges. Some rows may be gone by now.
+    pub(crate) fn sample(&self, count: usize) -> Vec<Key> {
+        let ranges = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let step = ranges.len().div_ceil(count.max(1)).max(1);
+        ranges
+            .iter()
+            .step_by(step)
+            .filter_map(|range| range.lower.clone())
+            .collect()
     }
 
     /// Returns the ranges if they are the whole table: not after a resume, nor
@@ -133,7 +145,7 @@ impl Ranges for JobRanges {
 
 #[cfg(test)]
 mod tests {
-    use oxferry_schema::{Key, KeyPart};
+    use oxferry_schema::KeyPart;
 
     use super::*;
 
@@ -149,6 +161,16 @@ mod tests {
         let copied = Copied::default();
         ranges.iter().for_each(|range| copied.push(range.clone()));
         copied.whole().map(|ranges| ranges.len())
+    }
+
+    #[test]
+    fn a_sample_is_spread_over_the_table() {
+        let copied = Copied::default();
+        (0..1000).for_each(|at| copied.push(range(Some(at), Some(at + 1))));
+        let keys = copied.sample(10);
+        assert_eq!(keys.len(), 10);
+        assert_eq!(keys.last().map(ToString::to_string).as_deref(), Some("900"));
+        assert!(Copied::default().sample(10).is_empty());
     }
 
     #[test]

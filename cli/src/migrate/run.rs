@@ -92,7 +92,6 @@ pub(crate) async fn run(
         interrupt,
         in_cutover: Arc::clone(&in_cutover),
         no_more_attempts: AtomicBool::new(false),
-        made_at: tokio::sync::Mutex::new(None),
         lock: lock.holder(),
     };
     let look = || Snapshot {

@@ -326,3 +326,23 @@ async fn a_change_that_depends_on_the_time_zone_is_refused_outside_utc() {
         0,
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_table_that_somebody_emptied_never_takes_over() {
+    let world = World::new(TableSpec::sysbench, 1_000).await;
+    let migrate = world.migrate("ADD COLUMN extra INT").arg("--defer-cutover");
+    let mut running = migrate.spawn().unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let mut conn = world.conn().await;
+    conn.query_drop("TRUNCATE _t_oxnew").await.unwrap();
+    conn.query_drop("DROP TABLE _t_oxsentinel").await.unwrap();
+    let finished = running.wait_exit(LIMIT).await.unwrap();
+    check_code(&finished, 74);
+    assert!(
+        finished.text().contains("somebody else wrote"),
+        "{}",
+        finished.text()
+    );
+    let rows: Option<u64> = conn.query_first("SELECT COUNT(*) FROM t").await.unwrap();
+    assert_eq!(rows, Some(1_000));
+}
