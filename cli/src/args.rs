@@ -73,11 +73,11 @@ pub(crate) struct MigrateArgs {
 /// Where the server is.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ServerArgs {
-    /// The server: mysql://user[:password]@host[:port]/database; better the password in
+    /// The server: mysql://user@host:port/database; the password is best given in
     /// `OXFERRY_SOURCE_PASSWORD`
     #[arg(long, value_name = "URL")]
     pub(crate) source: Option<String>,
-    /// A MySQL option file whose [client] section holds user or password
+    /// A MySQL option file whose client section holds the password
     #[arg(long, value_name = "FILE")]
     pub(crate) defaults_file: Option<PathBuf>,
 }

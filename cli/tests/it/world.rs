@@ -115,8 +115,14 @@ pub(crate) fn options() -> ServerOptions {
     ServerOptions::new().max_binlog_size(4096)
 }
 
-/// Checks an exit code and shows the log if it is another one.
+/// What a job may take of memory, in bytes, whatever the table's size.
+const MEMORY_MAX: u64 = 200 << 20;
+
+/// Checks an exit code, and shows the log if it is another one; checks the
+/// memory that was taken.
 #[track_caller]
 pub(crate) fn check_code(finished: &Finished, code: i32) {
     assert_eq!(finished.code, Some(code), "{}", finished.text());
+    let memory = finished.memory_peak;
+    assert!(memory < MEMORY_MAX, "it took {memory} bytes of memory");
 }
