@@ -82,7 +82,13 @@ pub async fn swap<F: Finish>(
         let Some(pause) = pause else {
             return Err(error);
         };
-        tracing::warn!(%error, failed = backoff.failed(), ?pause, "cutover put off");
+        let cause: &(dyn std::error::Error + 'static) = &error;
+        tracing::warn!(
+            error = cause,
+            failed = backoff.failed(),
+            ?pause,
+            "cutover put off"
+        );
         finish.pause(pause).await;
     }
 }
