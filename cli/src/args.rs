@@ -142,7 +142,7 @@ pub(crate) struct CutoverArgs {
 /// How to run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Keep the checkpoint in this file instead of a table beside the new one
+    /// Keep the checkpoint in this file; the table beside the new one then holds marks only
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
     /// Drop what an earlier run built, and start anew

@@ -36,8 +36,18 @@ impl Failure {
 
     /// Returns the error with its causes, on one line.
     pub(crate) fn line(&self) -> String {
-        let text = format!("{:#}", self.error);
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
+        let mut line = String::new();
+        for cause in self.error.chain() {
+            let text = cause.to_string();
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            // Some libraries repeat the cause in what they say themselves.
+            if line.contains(&text) {
+                continue;
+            }
+            let colon = if line.is_empty() { "" } else { ": " };
+            line = format!("{line}{colon}{text}");
+        }
+        line
     }
 
     /// Returns whether one of the error's causes is an `E`.
@@ -102,12 +112,14 @@ pub(crate) const fn exit_code(remedy: Remedy) -> u8 {
 pub(crate) const fn advice(remedy: Remedy) -> Option<&'static str> {
     match remedy {
         Remedy::Retry => Some("the checkpoint is kept: run the same command again to go on"),
-        Remedy::Interrupted => Some("stopped; run the same command again to go on"),
+        Remedy::Interrupted => Some("run the same command again to go on"),
         Remedy::Ambiguous => Some("look at the tables named above before anything else"),
         Remedy::Bug => Some("oxferry broke one of its own rules: please report this line"),
-        Remedy::Usage | Remedy::Data | Remedy::Unreachable | Remedy::State | Remedy::Privileges => {
-            None
-        }
+        Remedy::Data => Some(
+            "the source is untouched; mend its rows and run the same command again, or start anew \
+             with another change and --fresh, or remove what was built with `oxferry cleanup --execute`",
+        ),
+        Remedy::Usage | Remedy::Unreachable | Remedy::State | Remedy::Privileges => None,
     }
 }
 
@@ -126,6 +138,16 @@ pub(crate) use remedied;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cause_that_was_told_already_is_not_told_again() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("server: {0}")]
+        struct Wordy(#[source] std::io::Error);
+        let cause = std::io::Error::other("refused");
+        let failure = Failure::new(Remedy::Retry, Wordy(cause)).context("connecting");
+        assert_eq!(failure.line(), "connecting: server: refused");
+    }
 
     #[test]
     fn an_error_is_one_line_with_its_causes() {

@@ -195,7 +195,8 @@ fn refuse(problems: &[Problem]) -> Result<(), Failure> {
     let Some(first) = problems.first() else {
         return Ok(());
     };
-    for problem in problems {
+    // One alone is the last line, which every error ends with.
+    for problem in problems.iter().filter(|_| problems.len() > 1) {
         tracing::error!("{}: {}", problem.what, problem.fix);
     }
     let message = match problems.len() {
