@@ -202,15 +202,20 @@ async fn a_barrier_outlives_its_idle_connection() {
         let through = scene.read_log(&start).await;
         let barrier = scene.barrier(LIMIT);
         barrier.pass(&through).await.unwrap();
-        let idle = "SELECT id FROM performance_schema.processlist \
-                    WHERE command = 'Sleep' AND db = 'idle' AND id <> CONNECTION_ID()";
-        let idle: Vec<u64> = scene.conn.query(idle).await.unwrap();
-        assert_eq!(idle.len(), 1);
-        scene
-            .conn
-            .query_drop(format!("KILL {}", idle[0]))
-            .await
-            .unwrap();
+        // The server answers a moment before it calls the session idle.
+        let idle = format!(
+            "SELECT id FROM performance_schema.processlist \
+             WHERE command = 'Sleep' AND db = 'idle' AND id NOT IN (CONNECTION_ID(), {})",
+            scene.conn.id()
+        );
+        let observer = tokio::sync::Mutex::new(Conn::new(scene.opts()).await.unwrap());
+        let id = eventually(LIMIT, "the barrier's session at rest", async || {
+            let mut conn = observer.lock().await;
+            conn.query_first::<u64, _>(idle.as_str()).await.unwrap()
+        })
+        .await
+        .unwrap();
+        scene.conn.query_drop(format!("KILL {id}")).await.unwrap();
         barrier.pass(&through).await.unwrap();
     }
 }
