@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use oxferry_schema::Remedy;
-use oxferry_testkit::server::{Server, ServerOptions};
+use oxferry_testkit::{
+    server::{Server, ServerOptions},
+    wait::eventually,
+};
 use oxferry_throttle::{MonitorConfig, MonitorError, Reason};
 
 use crate::pair::{PATIENCE, Pair, Running, opts};
@@ -185,12 +188,16 @@ async fn busy_threads_and_a_flag_file_hold_work_up() {
     running
         .held("busy", |reason| matches!(reason, Reason::Load { .. }))
         .await;
-    let mut conn = source.conn().await.unwrap();
-    let ids: Vec<u64> = conn
-        .query("SELECT id FROM information_schema.processlist WHERE info = 'SELECT SLEEP(60)'")
-        .await
-        .unwrap();
-    assert_eq!(ids.len(), 6);
+    let ids = eventually(PATIENCE, "six busy sessions", async || {
+        let mut conn = source.conn().await.unwrap();
+        let ids: Vec<u64> = conn
+            .query("SELECT id FROM information_schema.processlist WHERE info = 'SELECT SLEEP(60)'")
+            .await
+            .unwrap();
+        (ids.len() == 6).then_some(ids)
+    })
+    .await
+    .unwrap();
     for id in ids {
         source.execute(&[&format!("KILL {id}")]).await.unwrap();
     }
