@@ -37,7 +37,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let limits = WorkLimits::default();
     let connections = Connections::open(url, plan.target(), 2, limits).await?;
     let whole = vec![KeyRange::ALL];
-    let mut chunker = TableChunker::new(Arc::clone(&connections), &source, key, whole);
+    let mut chunker = TableChunker::new(
+        Arc::clone(&connections),
+        &source.name,
+        key.index.clone(),
+        key.side(&source)?,
+        whole,
+    );
     let sink = SelectSink::new(connections, plan);
     let mut sizer = ChunkSizer::new(ChunkLimits::default(), 0);
     let mut rows = 0;

@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use mysql_async::{Error as DriverError, Value, prelude::Queryable};
-use oxferry_schema::{Ident, Key, KeyPart, KeyRange, Predicate, RowKey, Table, TableName};
+use oxferry_schema::{Ident, Key, KeyRange, KeySide, Predicate, TableName};
 
 use crate::{
     Connections, CopyError, WorkLimits,
@@ -38,27 +38,31 @@ pub trait Chunker: Send {
 pub struct TableChunker {
     connections: Arc<Connections>,
     table: TableName,
-    key: RowKey,
+    index: Ident,
+    side: KeySide,
     /// What is left, the next part last.
     left: Vec<KeyRange>,
 }
 
 impl TableChunker {
-    /// Cuts `within`, ranges of `table`'s key in key order: the whole table, or
-    /// after an interruption what [`gaps`](crate::gaps) returns.
+    /// Cuts `within`, ranges of the key `side` in key order, by the table's
+    /// `index` over it: the whole table, or after an interruption what
+    /// [`gaps`](crate::gaps) returns.
     #[must_use]
     pub fn new(
         connections: Arc<Connections>,
-        table: &Table,
-        key: RowKey,
+        table: &TableName,
+        index: Ident,
+        side: KeySide,
         within: Vec<KeyRange>,
     ) -> Self {
         let mut left = within;
         left.reverse();
         Self {
             connections,
-            table: table.name.clone(),
-            key,
+            table: table.clone(),
+            index,
+            side,
             left,
         }
     }
@@ -71,7 +75,8 @@ impl Chunker for TableChunker {
         };
         let look = Boundary {
             table: &self.table,
-            key: &self.key,
+            index: &self.index,
+            side: &self.side,
             range,
             rows: rows.max(1),
         };
@@ -96,20 +101,21 @@ impl Chunker for TableChunker {
 /// Looks for the key of the row that `rows` rows of the range stand before.
 struct Boundary<'a> {
     table: &'a TableName,
-    key: &'a RowKey,
+    index: &'a Ident,
+    side: &'a KeySide,
     range: &'a KeyRange,
     rows: u64,
 }
 
 impl Boundary<'_> {
     fn sql(&self, within: &Predicate) -> String {
-        let columns: Vec<String> = self.key.columns.iter().map(Ident::to_string).collect();
-        let columns = columns.join(", ");
         format!(
-            "SELECT {columns} FROM {} FORCE INDEX ({}) WHERE {} ORDER BY {columns} LIMIT 1 OFFSET ?",
+            "SELECT {} FROM {} FORCE INDEX ({}) WHERE {} ORDER BY {} LIMIT 1 OFFSET ?",
+            self.side.select_list(),
             self.table,
-            self.key.index,
-            within.sql()
+            self.index,
+            within.sql(),
+            self.side.order_by()
         )
     }
 }
@@ -128,12 +134,12 @@ impl Unit for Boundary<'_> {
     type Output = Option<Key>;
 
     async fn run(&self, session: &mut Session, _unsure: bool) -> Result<Option<Key>, DriverError> {
-        let within = Predicate::range(self.range, &self.key.columns);
+        let within = Predicate::range(self.range, self.side);
         let sql = self.sql(&within);
         let mut params = within.into_params();
         params.push(Value::UInt(self.rows));
         let row: Option<mysql_async::Row> = session.conn.exec_first(sql, params).await?;
-        row.map(|row| key_of(row.unwrap())).transpose()
+        row.map(|row| key_of(&row.unwrap(), self.side)).transpose()
     }
 
     fn limit(&self, limits: &WorkLimits) -> Duration {
@@ -142,11 +148,7 @@ impl Unit for Boundary<'_> {
 }
 
 /// Reads a key out of the key columns' values.
-fn key_of(values: Vec<Value>) -> Result<Key, DriverError> {
-    let part = |value: Value| {
-        KeyPart::from_value(&value)
-            .ok_or_else(|| DriverError::Driver(mysql_async::DriverError::FromValue { value }))
-    };
-    let parts: Vec<KeyPart> = values.into_iter().map(part).collect::<Result<_, _>>()?;
-    Ok(Key::new(parts))
+fn key_of(values: &[Value], side: &KeySide) -> Result<Key, DriverError> {
+    side.read(values)
+        .ok_or_else(|| DriverError::Other("the server sent no usable key of a row".into()))
 }

@@ -1,6 +1,6 @@
 //! Tables for unit tests.
 
-use oxferry_schema::{Column, Ident, Index, IndexPart, RowKey, Table, TableName};
+use oxferry_schema::{Column, Ident, Index, IndexPart, KeyKind, RowKey, Table, TableName};
 
 pub(crate) fn ident(name: &str) -> Ident {
     Ident::new(name).unwrap()
@@ -43,6 +43,7 @@ pub(crate) fn key(index: &str, columns: &[(&str, usize)]) -> RowKey {
         index: ident(index),
         columns: columns.iter().map(|(name, _)| ident(name)).collect(),
         ordinals: columns.iter().map(|(_, ordinal)| *ordinal).collect(),
+        kinds: vec![KeyKind::Int { unsigned: false }; columns.len()],
     }
 }
 

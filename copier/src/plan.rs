@@ -1,6 +1,6 @@
 //! Which columns go where, and whether the target can take them.
 
-use oxferry_schema::{Column, Ident, Index, RowKey, Table, TableName};
+use oxferry_schema::{Column, Ident, Index, KeyError, KeySide, RowKey, Table, TableName};
 
 use crate::engine::Mode;
 
@@ -11,7 +11,8 @@ pub struct CopyPlan {
     key: RowKey,
     target: TableName,
     columns: Vec<(usize, Ident)>,
-    target_key: Vec<Ident>,
+    source_side: KeySide,
+    target_side: KeySide,
     mode: Mode,
 }
 
@@ -57,6 +58,17 @@ pub enum PlanError {
         /// The column.
         column: Ident,
     },
+    /// The client can't tell in which range a key lies, in *ranged* mode.
+    #[error("key {index} of source table {} is not ordered here as on the target: copy it in ordered mode", table.plain())]
+    KeyOrder {
+        /// The source table.
+        table: TableName,
+        /// Its key.
+        index: Ident,
+    },
+    /// The key's columns are there, with types that don't do.
+    #[error(transparent)]
+    Key(#[from] KeyError),
     /// The target can't tell the source's rows apart.
     #[error(
         "target table {} has no PRIMARY or UNIQUE key over exactly the source's key columns; keep one \
@@ -194,12 +206,21 @@ impl CopyPlan {
             Mode::Ranged => check_only_unique(target, index, &columns)?,
             Mode::Ordered => check_implied(&source, target, (&columns, &target_key))?,
         }
+        let source_side = key.side(&source)?;
+        let target_side = key.side_in(target, &target_key)?;
+        if mode == Mode::Ranged && !(key.is_client_ordered() && target_side.keeps_order()) {
+            return Err(PlanError::KeyOrder {
+                table: source.name,
+                index: key.index,
+            });
+        }
         Ok(Self {
             source,
             key,
             target: target.name.clone(),
             columns,
-            target_key,
+            source_side,
+            target_side,
             mode,
         })
     }
@@ -225,7 +246,19 @@ impl CopyPlan {
     /// Returns the target's columns that hold the source's key, in key order.
     #[must_use]
     pub fn target_key(&self) -> &[Ident] {
-        &self.target_key
+        self.target_side.columns()
+    }
+
+    /// Returns how the key stands in the source's statements.
+    #[must_use]
+    pub const fn source_side(&self) -> &KeySide {
+        &self.source_side
+    }
+
+    /// Returns how the key stands in the target's statements.
+    #[must_use]
+    pub const fn target_side(&self) -> &KeySide {
+        &self.target_side
     }
 
     /// Returns how the table is copied.

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use mysql_async::{Conn, Error as DriverError, Value, prelude::Queryable};
+use mysql_async::{Conn, Error as DriverError, prelude::Queryable};
 use oxferry_schema::{Key, KeyRange, Predicate, Row, TableName};
 
 use crate::{
@@ -201,8 +201,7 @@ struct CopyUnit<'a> {
 
 impl CopyUnit<'_> {
     async fn copy(&self, conn: &mut Conn, how: Write) -> Result<CopiedRows, DriverError> {
-        let columns = &self.sink.plan.key().columns;
-        let range = Predicate::range(self.range, columns);
+        let range = Predicate::range(self.range, self.sink.plan.source_side());
         let sql = match how {
             Write::Insert => self.sink.statements.insert_select(&range),
             Write::Replace => self.sink.statements.replace_select(&range),
@@ -216,7 +215,7 @@ impl CopyUnit<'_> {
     /// and a crash in between leaves it as it was.
     async fn empty_and_copy(&self, conn: &mut Conn) -> Result<CopiedRows, DriverError> {
         conn.query_drop("START TRANSACTION").await?;
-        let range = Predicate::range(self.range, self.sink.plan.target_key());
+        let range = Predicate::range(self.range, self.sink.plan.target_side());
         let sql = self.sink.statements.empty(&range);
         conn.exec_drop(sql, range.into_params()).await?;
         let how = if self.sink.is_exclusive() {
@@ -300,7 +299,8 @@ impl ApplyUnit<'_> {
         let row_places = self.sink.plan.target_key().len();
         for piece in pieces(&sizes, PieceLimits { row_places, bytes }) {
             let keys = keys.get(piece).unwrap_or_default();
-            let params: Vec<Value> = keys.iter().flat_map(|key| key.values()).collect();
+            let side = self.sink.plan.target_side();
+            let params = Predicate::keys_params(keys.iter().copied(), side);
             conn.exec_drop(self.sink.statements.delete(keys.len()), params)
                 .await?;
         }

@@ -1,6 +1,6 @@
 //! The statements that copy and apply, as text.
 
-use oxferry_schema::{Ident, Predicate};
+use oxferry_schema::{KeySide, Predicate};
 
 use crate::{CopyPlan, param};
 
@@ -13,7 +13,7 @@ pub(crate) struct Statements {
     replace_select: String,
     /// Up to and with `WHERE`.
     delete: String,
-    target_key: Vec<Ident>,
+    target_side: KeySide,
     /// Up to and with `VALUES`.
     replace: String,
     /// Up to and with `VALUES`.
@@ -46,7 +46,7 @@ impl Statements {
             insert_select: format!("INSERT {select}"),
             replace_select: format!("REPLACE {select}"),
             delete: format!("DELETE FROM {target} WHERE "),
-            target_key: plan.target_key().to_vec(),
+            target_side: plan.target_side().clone(),
             replace: format!("REPLACE INTO {target} ({targets}) VALUES "),
             insert: format!("INSERT INTO {target} ({targets}) VALUES "),
             places: format!("({})", places.join(",")),
@@ -75,7 +75,7 @@ impl Statements {
         format!(
             "{}{}",
             self.delete,
-            Predicate::keys_sql(count, &self.target_key)
+            Predicate::keys_sql(count, &self.target_side)
         )
     }
 
@@ -103,7 +103,7 @@ impl Statements {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
-    use oxferry_schema::{Key, KeyPart, KeyRange};
+    use oxferry_schema::{Key, KeyPart, KeyRange, KeySide};
 
     use super::*;
     use crate::{
@@ -138,7 +138,7 @@ mod tests {
             lower: Some(Key::new([KeyPart::Int(3)])),
             upper: None,
         };
-        let range = Predicate::range(&range, &[ident("id")]);
+        let range = Predicate::range(&range, &KeySide::of_integers(&[ident("id")]));
         check(
             &statements().insert_select(&range),
             expect![

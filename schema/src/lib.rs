@@ -13,6 +13,8 @@
 mod backoff;
 mod create;
 mod key;
+mod key_kind;
+mod key_side;
 mod mapping;
 mod members;
 mod name;
@@ -36,6 +38,8 @@ mod xa;
 pub use backoff::Backoff;
 pub use create::{ShadowError, create_shadow, set_auto_increment};
 pub use key::{Key, KeyPart};
+pub use key_kind::KeyKind;
+pub use key_side::KeySide;
 pub use mapping::{ColumnPair, Mapping};
 pub use name::{Ident, NameError, TableName};
 pub use neighbours::{ForeignKey, Trigger};

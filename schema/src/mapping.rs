@@ -13,6 +13,10 @@ pub struct Mapping {
     /// source, in the altered table's order. The altered table's column is
     /// never a generated one; the source's may be.
     pub pairs: Vec<ColumnPair>,
+    /// Generated columns that stay generated ones: nothing travels, but the
+    /// altered table's column holds what the source's held, or what a changed
+    /// expression makes of it.
+    pub computed: Vec<ColumnPair>,
     /// Columns of the altered table that nothing fills but their default.
     pub added: Vec<usize>,
     /// Columns of the source whose values go nowhere.
@@ -62,7 +66,9 @@ impl Mapping {
                     mapping.pairs.push(ColumnPair { source: at, target });
                 }
                 // The server computes it on both sides: nothing is lost.
-                Some(_) if column.generated.is_some() => {}
+                Some(target) if column.generated.is_some() => {
+                    mapping.computed.push(ColumnPair { source: at, target });
+                }
                 _ => mapping.dropped.push(at),
             }
         }
@@ -148,6 +154,11 @@ mod tests {
                 target: 2
             }]
         );
+        let computed = ColumnPair {
+            source: 1,
+            target: 1,
+        };
+        assert_eq!(mapping.computed, [computed]);
         assert_eq!((mapping.generated, mapping.dropped), (vec![0, 1], vec![0]));
     }
 }

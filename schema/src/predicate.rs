@@ -1,8 +1,6 @@
 //! Conditions on a table's key, as SQL text with parameters.
 
-use std::fmt::Write as _;
-
-use crate::{Ident, Key, KeyRange, Value};
+use crate::{Key, KeyRange, KeySide, Value, key_side::Compare};
 
 /// A condition for a `WHERE` clause, with the parameters that it takes.
 ///
@@ -26,21 +24,37 @@ impl Predicate {
     ///
     /// # Panics
     ///
+    /// When a bound has not one part for each column, or when `side` doesn't
+    /// keep the source's order: the rows would be others than the range says.
+    #[must_use]
+    pub fn range(range: &KeyRange, side: &KeySide) -> Self {
+        assert!(
+            *range == KeyRange::ALL || side.keeps_order(),
+            "a range means something only in the source's own order"
+        );
+        Self::range_in_its_order(range, side)
+    }
+
+    /// Selects the rows that stand in `range` in the order of `side` itself,
+    /// which may be another one than the source's.
+    ///
+    /// # Panics
+    ///
     /// When a bound has not one part for each column.
     #[must_use]
-    pub fn range(range: &KeyRange, columns: &[Ident]) -> Self {
+    pub fn range_in_its_order(range: &KeyRange, side: &KeySide) -> Self {
         let mut predicate = Self {
             sql: String::new(),
             params: Vec::new(),
         };
         if let Some(lower) = &range.lower {
-            predicate.compare(lower, columns, Side::FromOn);
+            predicate.compare(lower, side, Compare::FromOn);
         }
         if let Some(upper) = &range.upper {
             if range.lower.is_some() {
                 predicate.sql.push_str(" AND ");
             }
-            predicate.compare(upper, columns, Side::Below);
+            predicate.compare(upper, side, Compare::Below);
         }
         if predicate.sql.is_empty() {
             predicate.sql.push_str("TRUE");
@@ -58,35 +72,37 @@ impl Predicate {
     ///
     /// When a key has not one part for each column.
     #[must_use]
-    pub fn keys<'a>(keys: impl IntoIterator<Item = &'a Key>, columns: &[Ident]) -> Self {
+    pub fn keys<'a>(keys: impl IntoIterator<Item = &'a Key>, side: &KeySide) -> Self {
         let mut params = Vec::new();
         let mut count = 0;
         for key in keys {
-            assert_eq!(key.parts().len(), columns.len(), "a key fits its columns");
-            params.extend(key.values());
+            assert_eq!(key.parts().len(), side.len(), "a key fits its columns");
+            params.extend(side.params(key));
             count += 1;
         }
         Self {
-            sql: Self::keys_sql(count, columns),
+            sql: Self::keys_sql(count, side),
             params,
         }
     }
 
     /// Returns the text of [`Predicate::keys`] for `count` keys.
     #[must_use]
-    pub fn keys_sql(count: usize, columns: &[Ident]) -> String {
+    pub fn keys_sql(count: usize, side: &KeySide) -> String {
         if count == 0 {
             return "FALSE".to_owned();
         }
-        let place = match columns.len() {
-            1 => "?".to_owned(),
-            n => format!("({})", vec!["?"; n].join(",")),
+        let left = match side.len() {
+            1 => side.order_by(),
+            _ => format!("({})", side.order_by()),
         };
-        let left = match columns {
-            [only] => only.to_string(),
-            several => format!("({})", list(several)),
-        };
-        format!("{left} IN ({})", vec![place; count].join(","))
+        format!("{left} IN ({})", vec![side.places(); count].join(","))
+    }
+
+    /// Returns the parameters of [`Predicate::keys`].
+    #[must_use]
+    pub fn keys_params<'a>(keys: impl IntoIterator<Item = &'a Key>, side: &KeySide) -> Vec<Value> {
+        keys.into_iter().flat_map(|key| side.params(key)).collect()
     }
 
     /// Returns the condition's text.
@@ -108,60 +124,27 @@ impl Predicate {
     }
 
     /// Appends `(a > ? OR (a = ? AND (b > ? OR (b = ? AND c >= ?))))`.
-    fn compare(&mut self, bound: &Key, columns: &[Ident], side: Side) {
-        assert_eq!(bound.parts().len(), columns.len(), "a bound fits its key");
-        let last = columns.len().saturating_sub(1);
+    fn compare(&mut self, bound: &Key, side: &KeySide, last_compare: Compare) {
+        assert_eq!(bound.parts().len(), side.len(), "a bound fits its key");
+        let last = side.len().saturating_sub(1);
+        let strict = match last_compare {
+            Compare::Below => Compare::Below,
+            _ => Compare::Above,
+        };
         let mut open = 0;
-        for (i, (column, value)) in columns.iter().zip(bound.values()).enumerate() {
-            if i == last {
-                // Writing to a String does not fail.
-                let _ = write!(self.sql, "{column} {} ?", side.last());
+        for (at, value) in bound.parts().iter().enumerate() {
+            if at == last {
+                let condition = side.compare(at, last_compare, value, &mut self.params);
+                self.sql.push_str(&condition);
             } else {
-                let _ = write!(
-                    self.sql,
-                    "({column} {0} ? OR ({column} = ? AND ",
-                    side.before()
-                );
-                self.params.push(value.clone());
+                let beyond = side.compare(at, strict, value, &mut self.params);
+                let equal = side.compare(at, Compare::Equal, value, &mut self.params);
+                self.sql.push_str(&format!("({beyond} OR ({equal} AND "));
                 open += 2;
             }
-            self.params.push(value);
         }
         self.sql.push_str(&")".repeat(open));
     }
-}
-
-/// Which side of a bound a condition selects.
-#[derive(Clone, Copy)]
-enum Side {
-    /// The bound and what is above it.
-    FromOn,
-    /// What is below the bound.
-    Below,
-}
-
-impl Side {
-    /// The operator for every column but the last.
-    const fn before(self) -> &'static str {
-        match self {
-            Self::FromOn => ">",
-            Self::Below => "<",
-        }
-    }
-
-    /// The operator for the last column.
-    const fn last(self) -> &'static str {
-        match self {
-            Self::FromOn => ">=",
-            Self::Below => "<",
-        }
-    }
-}
-
-/// Writes names as SQL, with commas between them.
-fn list(columns: &[Ident]) -> String {
-    let names: Vec<String> = columns.iter().map(Ident::to_string).collect();
-    names.join(", ")
 }
 
 #[cfg(test)]
@@ -169,10 +152,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::KeyPart;
+    use crate::{Ident, KeyPart};
 
-    fn columns(names: &[&str]) -> Vec<Ident> {
-        names.iter().map(|n| Ident::new(*n).unwrap()).collect()
+    fn columns(names: &[&str]) -> KeySide {
+        let names: Vec<Ident> = names.iter().map(|n| Ident::new(*n).unwrap()).collect();
+        KeySide::of_integers(&names)
     }
 
     fn key(parts: &[i128]) -> Key {
@@ -190,7 +174,9 @@ mod tests {
     fn holds(predicate: &Predicate, row: [i128; 2]) -> bool {
         let mut sql = predicate.sql().to_owned();
         for value in predicate.params() {
-            let KeyPart::Int(v) = KeyPart::from_value(value).unwrap();
+            let KeyPart::Int(v) = KeyPart::from_value(value).unwrap() else {
+                unreachable!()
+            };
             sql = sql.replacen('?', &v.to_string(), 1);
         }
         let tokens: Vec<String> = sql

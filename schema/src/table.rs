@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Ident, TableName};
+use crate::{Ident, KeyKind, TableName};
 
 /// A table as the server describes it.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,4 +100,6 @@ pub struct RowKey {
     pub columns: Vec<Ident>,
     /// Where each of them stands in [`Table::columns`].
     pub ordinals: Vec<usize>,
+    /// The type of each of them.
+    pub kinds: Vec<KeyKind>,
 }

@@ -24,18 +24,19 @@ async fn main() -> anyhow::Result<()> {
 
     // What each server shall compute of a row, so that equal rows look alike.
     let key = source.row_key()?;
+    let key_sides = (key.side(&source)?, key.side_in(&target, &key.columns)?);
     let pairs = source.columns.into_iter().zip(target.columns);
     let pairs: Vec<_> = pairs
         .map(|(source, target)| ColumnPair { source, target })
         .collect();
     let rows = RowExpressions::new(&pairs, &key.columns, &[])?;
-    let side = |name, row: &str| {
-        let (key, index) = (key.columns.clone(), Some(key.index.clone()));
+    let side = |name, side, row: &str| {
+        let (key, index) = (side, Some(key.index.clone()));
         let limit = VerifyConfig::default().step_within;
         TableSide::new(pool.clone(), SideTable { name, key, index }, row, limit)
     };
-    let source = side(source.name, rows.source());
-    let target = side(target.name, rows.target());
+    let source = side(source.name, key_sides.0, rows.source());
+    let target = side(target.name, key_sides.1, rows.target());
 
     // A job whose tables are written to lets `Verify` do this, chunk by chunk.
     let all = KeyRange::ALL;

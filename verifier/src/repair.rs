@@ -1,6 +1,6 @@
 //! Rows to copy again.
 
-use oxferry_schema::{Key, KeyPart, KeyRange};
+use oxferry_schema::KeyRange;
 
 use crate::mismatch::Mismatch;
 
@@ -33,50 +33,12 @@ pub(crate) fn repairs(table: usize, within: &KeyRange, found: &[Mismatch]) -> Ve
         table,
         range: KeyRange {
             lower: Some(mismatch.key.clone()),
-            upper: behind(&mismatch.key),
+            upper: mismatch.key.successor(),
         },
         row_count: 1,
     };
     found.iter().map(single).collect()
 }
 
-/// Returns the first key that sorts behind `key`, of all keys of its type;
-/// `None` where there is none.
-fn behind(key: &Key) -> Option<Key> {
-    let mut parts = key.parts().to_vec();
-    for index in (0..parts.len()).rev() {
-        let part = parts.get_mut(index)?;
-        match part {
-            KeyPart::Int(value) if *value < i128::from(u64::MAX) => {
-                *value += 1;
-                return Some(Key::new(parts));
-            }
-            // The highest value: the part before it moves on, and this one
-            // starts with the lowest.
-            KeyPart::Int(value) => *value = i128::from(i64::MIN),
-        }
-    }
-    None
-}
-
 /// From this many differing rows of a page on, the page is copied as a whole.
 const SINGLE_MAX: usize = 16;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(parts: &[i128]) -> Key {
-        Key::new(parts.iter().map(|n| KeyPart::Int(*n)).collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn the_key_behind_leaves_no_room_between() {
-        assert_eq!(behind(&key(&[7])), Some(key(&[8])));
-        assert_eq!(behind(&key(&[7, -1])), Some(key(&[7, 0])));
-        let max = i128::from(u64::MAX);
-        let min = i128::from(i64::MIN);
-        assert_eq!(behind(&key(&[7, max])), Some(key(&[8, min])));
-        assert_eq!(behind(&key(&[max])), None);
-    }
-}

@@ -3,7 +3,7 @@
 use std::{num::NonZeroUsize, time::Duration};
 
 use mysql_async::{Conn, Pool, Row, prelude::Queryable};
-use oxferry_schema::{Ident, Key, KeyPart, KeyRange, Predicate, TableName, Value};
+use oxferry_schema::{Ident, Key, KeyRange, KeySide, Predicate, TableName, Value};
 
 use crate::fingerprint::{Fingerprint, FingerprintError, Fingerprints, KeyedFingerprint, Summary};
 
@@ -25,8 +25,8 @@ pub struct TableSide {
 pub struct SideTable {
     /// The table.
     pub name: TableName,
-    /// The columns that hold the key on this side, in key order.
-    pub key: Vec<Ident>,
+    /// How the key stands on this side.
+    pub key: KeySide,
     /// The index over exactly these columns, if this side has one.
     pub index: Option<Ident>,
 }
@@ -51,8 +51,7 @@ impl TableSide {
     /// `limit`.
     #[must_use]
     pub fn new(pool: Pool, table: SideTable, row: &str, limit: Duration) -> Self {
-        let key: Vec<String> = table.key.iter().map(Ident::to_string).collect();
-        let key = key.join(",");
+        let (key, order) = (table.key.select_list(), table.key.order_by());
         let index = table.index.as_ref();
         let index = index.map_or_else(String::new, |name| format!(" FORCE INDEX ({name})"));
         let from = format!("FROM {}{index} WHERE ", table.name);
@@ -69,7 +68,7 @@ impl TableSide {
             statements: Statements {
                 summary: format!("SELECT {hint} COUNT(*),{sum} {from}"),
                 rows: format!("SELECT {hint} {key},UNHEX({row}) {from}"),
-                order: format!(" ORDER BY {key}"),
+                order: format!(" ORDER BY {order}"),
             },
             table,
         }
@@ -156,9 +155,9 @@ impl TableSide {
         };
         let hash = hash.try_into();
         let hash = hash.map_err(|_| self.unreadable("fingerprint"))?;
-        let parts: Option<Vec<KeyPart>> = values.iter().map(KeyPart::from_value).collect();
-        let parts = parts.ok_or_else(|| self.unreadable("key"))?;
-        Ok((Key::new(parts), Fingerprint::new(hash)))
+        let key = self.table.key.read(&values);
+        let key = key.ok_or_else(|| self.unreadable("key"))?;
+        Ok((key, Fingerprint::new(hash)))
     }
 
     fn query_error(&self, source: mysql_async::Error) -> FingerprintError {

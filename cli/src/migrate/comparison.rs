@@ -67,8 +67,7 @@ impl Comparison {
             ..VerifyConfig::default()
         };
         let verify = sides.map(|sides| Verify::new(vec![sides], feed, touched, config));
-        let ranges =
-            tokio::sync::Mutex::new(JobRanges::new(job, &prepared.connections, copied.clone()));
+        let ranges = tokio::sync::Mutex::new(JobRanges::new(job, prepared, copied.clone()));
         Ok(Self {
             verify,
             ranges,
@@ -212,11 +211,11 @@ fn sides(
     let pool = Pool::new(OptsBuilder::from_opts(job.opts("verify")).pool_opts(pool_opts));
     let source = SideTable {
         name: job.source.name.clone(),
-        key: job.key.columns.clone(),
+        key: prepared.plan.source_side().clone(),
         index: Some(job.key.index.clone()),
     };
-    let key: Vec<Ident> = prepared.plan.target_key().to_vec();
-    let index = index_over(&prepared.shadow, &key);
+    let key = prepared.plan.target_side().clone();
+    let index = index_over(&prepared.shadow, key.columns());
     let target = SideTable {
         name: job.names.shadow.clone(),
         key,

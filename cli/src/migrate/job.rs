@@ -140,10 +140,18 @@ impl Request {
     }
 }
 
+/// Keys whose order only the server knows come with the next step.
 fn fit_key(table: &Table) -> Result<RowKey, KeyError> {
     let key = table.row_key()?;
-    key.client_ordered(table)?;
-    Ok(key)
+    if key.is_client_ordered() {
+        return Ok(key);
+    }
+    Err(KeyError::UnsupportedType {
+        table: table.name.plain(),
+        index: key.index.as_str().to_owned(),
+        column: key.columns.iter().map(ToString::to_string).collect(),
+        column_type: "not of integers or bytes".to_owned(),
+    })
 }
 
 async fn facts(

@@ -4,10 +4,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use oxferry_copier::{Chunker, Connections, CopyError, TableChunker};
-use oxferry_schema::{Key, KeyRange, RowKey, Table};
+use oxferry_schema::{Ident, Key, KeyRange, KeySide, TableName};
 use oxferry_verifier::{FeedError, Ranges};
 
-use super::job::Job;
+use super::{job::Job, prepare::Prepared};
 
 /// Ranges that are remembered at most, about a hundred bytes each; a table
 /// with more is cut anew for its comparison.
@@ -81,8 +81,9 @@ impl Chunker for NotingChunker {
 #[derive(Debug)]
 pub(crate) struct JobRanges {
     connections: Arc<Connections>,
-    source: Table,
-    key: RowKey,
+    table: TableName,
+    index: Ident,
+    side: KeySide,
     rows: u64,
     copied: Copied,
     next: Next,
@@ -96,16 +97,17 @@ enum Next {
 }
 
 impl JobRanges {
-    pub(crate) fn new(job: &Job, connections: &Arc<Connections>, copied: Copied) -> Self {
+    pub(crate) fn new(job: &Job, prepared: &Prepared, copied: Copied) -> Self {
         let row_bytes = job
             .source
             .size_bytes
             .checked_div(job.source.row_estimate)
             .unwrap_or(0);
         Self {
-            connections: Arc::clone(connections),
-            source: job.source.clone(),
-            key: job.key.clone(),
+            connections: Arc::clone(&prepared.connections),
+            table: job.source.name.clone(),
+            index: job.key.index.clone(),
+            side: prepared.plan.source_side().clone(),
             rows: (job.args.copy.chunk_bytes / row_bytes.max(1)).clamp(1, ROWS_MAX),
             copied,
             next: Next::Known(Vec::new().into_iter()),
@@ -116,8 +118,9 @@ impl JobRanges {
         let connections = Arc::clone(&self.connections);
         TableChunker::new(
             connections,
-            &self.source,
-            self.key.clone(),
+            &self.table,
+            self.index.clone(),
+            self.side.clone(),
             vec![KeyRange::ALL],
         )
     }

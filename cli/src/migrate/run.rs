@@ -209,8 +209,13 @@ fn table_setup(
         TablePlan::new(prepared.plan.mode())
     };
     let connections = Arc::clone(&prepared.connections);
-    let key = job.key.clone();
-    let chunker = TableChunker::new(connections, &job.source, key, gaps(&closed));
+    let chunker = TableChunker::new(
+        connections,
+        &job.source.name,
+        job.key.index.clone(),
+        prepared.plan.source_side().clone(),
+        gaps(&closed),
+    );
     TableSetup {
         name: job.source.name.clone(),
         plan,

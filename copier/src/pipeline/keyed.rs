@@ -1,7 +1,7 @@
 //! Row changes of the binary log as changes by key.
 
 use oxferry_binlog::RowChange;
-use oxferry_schema::{Key, KeyPart, Row, RowKey, TableName};
+use oxferry_schema::{Row, RowKey, TableName};
 
 use crate::{CopyError, KeyedChange};
 
@@ -18,7 +18,7 @@ impl KeyedChange {
         table: &TableName,
     ) -> Result<Vec<Self>, CopyError> {
         let of = |row: &Row| {
-            row_key(row, key).ok_or_else(|| CopyError::NoKey {
+            key.key_of(row).ok_or_else(|| CopyError::NoKey {
                 table: table.clone(),
                 index: key.index.clone(),
             })
@@ -49,18 +49,9 @@ impl KeyedChange {
     }
 }
 
-fn row_key(row: &Row, key: &RowKey) -> Option<Key> {
-    let part = |ordinal: &usize| KeyPart::from_value(row.values().get(*ordinal)?);
-    key.ordinals
-        .iter()
-        .map(part)
-        .collect::<Option<Vec<_>>>()
-        .map(Key::new)
-}
-
 #[cfg(test)]
 mod tests {
-    use oxferry_schema::{Ident, Value};
+    use oxferry_schema::{Ident, KeyKind, Value};
 
     use super::*;
 
@@ -71,6 +62,7 @@ mod tests {
             index: name("PRIMARY"),
             columns: vec![name("id")],
             ordinals: vec![1],
+            kinds: vec![KeyKind::Int { unsigned: false }],
         };
         let change = RowChange {
             before: before.map(row),
@@ -106,6 +98,7 @@ mod tests {
             index: name("PRIMARY"),
             columns: vec![name("id")],
             ordinals: vec![0],
+            kinds: vec![KeyKind::Int { unsigned: false }],
         };
         let change = RowChange {
             before: None,

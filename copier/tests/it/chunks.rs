@@ -2,14 +2,20 @@
 
 use mysql_async::prelude::Queryable;
 use oxferry_copier::{Chunker, TableChunker, gaps};
-use oxferry_schema::{KeyRange, Predicate};
+use oxferry_schema::{KeyRange, KeySide, Predicate};
 
 use crate::bed::{Bed, ident, key};
 
 async fn chunks(bed: &mut Bed, within: Vec<KeyRange>, rows: u64) -> Vec<KeyRange> {
     let table = bed.table("t").await;
     let row_key = table.row_key().unwrap();
-    let mut chunker = TableChunker::new(bed.connections().await, &table, row_key, within);
+    let mut chunker = TableChunker::new(
+        bed.connections().await,
+        &table.name,
+        row_key.index.clone(),
+        row_key.side(&table).unwrap(),
+        within,
+    );
     let mut chunks = Vec::new();
     while let Some(range) = chunker.next(rows).await.unwrap() {
         chunks.push(range);
@@ -127,7 +133,7 @@ async fn a_composite_range_reads_only_its_own_rows() {
         lower: Some(key(&[3, 50, 2])),
         upper: Some(key(&[4, 20, 1])),
     };
-    let columns = ["a", "b", "c"].map(ident);
+    let columns = KeySide::of_integers(&["a", "b", "c"].map(ident));
     let read = reads(&mut bed, &Predicate::range(&range, &columns)).await;
     // 50 * 3 - 2 rows of a = 3 and 20 * 3 + 1 of a = 4, and some bounds.
     assert!((209..230).contains(&read), "{read}");
@@ -137,7 +143,7 @@ async fn a_composite_range_reads_only_its_own_rows() {
 async fn a_list_of_composite_keys_reads_only_its_own_rows() {
     let mut bed = composite().await;
     let keys: Vec<_> = (0..512).map(|i| key(&[i % 10, i / 10, i % 3])).collect();
-    let columns = ["a", "b", "c"].map(ident);
+    let columns = KeySide::of_integers(&["a", "b", "c"].map(ident));
     let read = reads(&mut bed, &Predicate::keys(&keys, &columns)).await;
     assert!(read <= 1_100, "{read}");
 }

@@ -47,7 +47,14 @@ async fn the_tables_chunker_keeps_the_contract() {
     let connections = bed.connections().await;
     let make = |within| {
         let connections = Arc::clone(&connections);
-        TableChunker::new(connections, &table, row_key.clone(), within)
+        let side = row_key.side(&table).unwrap();
+        TableChunker::new(
+            connections,
+            &table.name,
+            row_key.index.clone(),
+            side,
+            within,
+        )
     };
     let keys = [-9, 0, 1, 5, 6, 7, 40].map(|id| key(&[id]));
     conformance::chunks(make, &keys).await;

@@ -116,7 +116,7 @@ async fn the_hidden_primary_key_and_partitions_show() {
     assert_eq!(table.columns[0].name.as_str(), "my_row_id");
     assert!(table.columns[0].invisible);
     assert_eq!(table.row_key().unwrap().ordinals, [0]);
-    assert_eq!(table.row_key().unwrap().client_ordered(&table), Ok(()));
+    assert!(table.row_key().unwrap().is_client_ordered());
     for partitions in [
         "PARTITION BY HASH (id)",
         "PARTITION BY KEY (id)",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mysql_async::{Conn, OptsBuilder, Pool, prelude::Queryable};
-use oxferry_schema::{Column, Ident, Key, KeyPart, Table, TableName};
+use oxferry_schema::{Ident, Key, KeyPart, Table, TableName};
 use oxferry_testkit::server::{Server, ServerOptions};
 use oxferry_verifier::{ColumnPair, RowExpressions, SideTable, TableSide};
 
@@ -65,29 +65,32 @@ impl Place {
         keys: &[&str],
     ) -> (TableSide, TableSide) {
         let keys: Vec<Ident> = keys.iter().map(|name| ident(name)).collect();
-        let (from, to) = (self.columns(source).await, self.columns(target).await);
+        let (from, to) = (self.table(source).await, self.table(target).await);
         let pairs: Vec<ColumnPair> = from
-            .into_iter()
+            .columns
+            .iter()
             .filter_map(|source| {
-                let target = to.iter().find(|c| c.name == source.name)?.clone();
+                let source = source.clone();
+                let target = to.columns.iter().find(|c| c.name == source.name)?.clone();
                 Some(ColumnPair { source, target })
             })
             .collect();
         let rows = RowExpressions::new(&pairs, &keys, &[]).unwrap();
-        let side = |table: &str, row: &str| {
+        let row_key = from.row_key().unwrap();
+        let side = |table: &Table, row: &str| {
             let table = SideTable {
-                name: TableName::new(ident("v"), ident(table)),
-                key: keys.clone(),
+                name: table.name.clone(),
+                key: row_key.side_in(table, &row_key.columns).unwrap(),
                 index: Some(ident("PRIMARY")),
             };
             TableSide::new(self.pool.clone(), table, row, Duration::from_secs(60))
         };
-        (side(source, rows.source()), side(target, rows.target()))
+        (side(&from, rows.source()), side(&to, rows.target()))
     }
 
-    async fn columns(&self, table: &str) -> Vec<Column> {
+    async fn table(&self, table: &str) -> Table {
         let name = TableName::new(ident("v"), ident(table));
         let table = Table::read(&mut self.conn().await, &name).await.unwrap();
-        table.unwrap().columns
+        table.unwrap()
     }
 }

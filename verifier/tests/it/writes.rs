@@ -102,7 +102,10 @@ impl Feed for Job {
         self.repairs.lock().unwrap().push(repair.clone());
         let key = repair.range.lower.as_ref().unwrap();
         // The other table of these tests has a composite key, and is not mended.
-        if let ([_], Some(id)) = (key.parts(), key.values().next()) {
+        if let ([_], Some(id)) = (
+            key.parts(),
+            key.parts().first().map(oxferry_schema::KeyPart::to_value),
+        ) {
             let mut conn = self.place.conn().await;
             let delete = "DELETE FROM t WHERE id=?";
             conn.exec_drop(delete, (id.clone(),)).await.unwrap();

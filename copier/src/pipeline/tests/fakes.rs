@@ -103,7 +103,9 @@ pub(crate) fn key(id: i64) -> Key {
 }
 
 fn id(key: &Key) -> i64 {
-    let KeyPart::Int(id) = key.parts()[0];
+    let KeyPart::Int(id) = key.parts()[0] else {
+        unreachable!("the fakes have integer keys")
+    };
     id.try_into().unwrap()
 }
 
