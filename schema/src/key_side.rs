@@ -178,8 +178,15 @@ impl KeySide {
 impl SidePart {
     /// Returns the parameter that stands for a value in an equality.
     fn param(&self, value: &KeyPart) -> Value {
-        let text = self.kind.member_text(value);
-        text.map_or_else(|| value.to_value(), Value::from)
+        match (&self.kind, value) {
+            // As the number HHHMMSS.ffffff: some texts of times are taken for
+            // a date and a time. Observed on 9.7.4: `'100:00:00'`.
+            (KeyKind::Time { .. }, KeyPart::Literal(time)) => Value::from(time.replace(':', "")),
+            _ => self
+                .kind
+                .member_text(value)
+                .map_or_else(|| value.to_value(), Value::from),
+        }
     }
 }
 
@@ -211,9 +218,10 @@ fn members_where(members: &[String], operator: Compare, value: &KeyPart) -> Vec<
         return Vec::new();
     };
     let empty = String::new();
-    let zero = (0, &empty);
+    // Where a member has the empty text, the text means the member.
+    let zero = (!members.contains(&empty)).then_some((0, &empty));
     let members = (1_i128..).zip(members);
-    std::iter::once(zero)
+    zero.into_iter()
         .chain(members)
         .filter(|(ordinal, _)| match operator {
             Compare::Equal => ordinal == bound,
@@ -304,19 +312,13 @@ fn time_or_text(kind: &KeyKind, here: &KeyKind, column: &Column) -> Option<SideP
             "CAST(? AS DATETIME(6))",
             true,
         ),
-        (KeyKind::DateTime { fraction: before }, KeyKind::DateTime { fraction: after })
-        | (KeyKind::Time { fraction: before }, KeyKind::Time { fraction: after }) => {
-            let wide = if matches!(kind, KeyKind::Time { .. }) {
-                "TIME"
-            } else {
-                "DATETIME"
-            };
-            let read = if before == after {
-                format!("CAST({name} AS CHAR)")
-            } else {
-                format!("CAST(CAST({name} AS {wide}({before})) AS CHAR)")
-            };
-            part(read, &format!("CAST(? AS {wide}(6))"), true)
+        (KeyKind::DateTime { fraction: before }, KeyKind::DateTime { fraction: after }) => {
+            let read = fractional(name, "DATETIME", (*before, *after));
+            part(read, "CAST(? AS DATETIME(6))", true)
+        }
+        (KeyKind::Time { fraction: before }, KeyKind::Time { fraction: after }) => {
+            let read = fractional(name, "TIME", (*before, *after));
+            part(read, "CAST(CAST(? AS DECIMAL(13,6)) AS TIME(6))", true)
         }
         (
             KeyKind::Text { charset, collation },
@@ -337,18 +339,28 @@ fn time_or_text(kind: &KeyKind, here: &KeyKind, column: &Column) -> Option<SideP
             &format!("CONVERT(CAST(? AS BINARY) USING {})", word(charset)),
             false,
         ),
-        (KeyKind::Text { charset, .. }, KeyKind::Int { .. }) => part(
-            format!("CAST(CONVERT({name} USING {}) AS BINARY)", word(charset)),
-            &format!(
-                "CAST(CONVERT(CAST(? AS BINARY) USING {}) AS DECIMAL(65,0))",
-                word(charset)
-            ),
-            false,
-        ),
+        (KeyKind::Text { charset, .. }, KeyKind::Int { unsigned }) => {
+            let charset = word(charset);
+            let sign = if *unsigned { "UNSIGNED" } else { "SIGNED" };
+            part(
+                format!("CAST(CONVERT({name} USING {charset}) AS BINARY)"),
+                &format!("CAST(CONVERT(CAST(? AS BINARY) USING {charset}) AS {sign})"),
+                false,
+            )
+        }
         (KeyKind::Text { .. }, KeyKind::Bytes { length: None }) => {
             part(name.to_string(), "CAST(? AS BINARY)", false)
         }
         _ => None,
+    }
+}
+
+/// The text of a time with the source's digits behind the seconds.
+fn fractional(name: &Ident, data_type: &str, (before, after): (u32, u32)) -> String {
+    if before == after {
+        format!("CAST({name} AS CHAR)")
+    } else {
+        format!("CAST(CAST({name} AS {data_type}({before})) AS CHAR)")
     }
 }
 
@@ -479,7 +491,7 @@ mod tests {
             &plain("time"),
             &plain("time(6)"),
             "CAST(CAST(`c` AS TIME(0)) AS CHAR)",
-            "CAST(? AS TIME(6))",
+            "CAST(CAST(? AS DECIMAL(13,6)) AS TIME(6))",
             true,
         );
         check(

@@ -8,6 +8,7 @@
 )]
 
 mod create;
+mod keys;
 mod mapping;
 mod mapping_marks;
 mod place;
