@@ -7,6 +7,8 @@ mod follow;
 #[cfg(test)]
 mod images;
 #[cfg(test)]
+mod keys;
+#[cfg(test)]
 mod oracle;
 #[cfg(test)]
 mod outage;
