@@ -51,12 +51,13 @@ impl Default for WorkLimits {
 /// Each session holds a named server lock, so that whoever repeats the work of
 /// a session whose connection is gone can first make sure that the server has
 /// ended it: a statement that goes on running by itself and commits later
-/// would write old rows over new ones. The locks' names depend only on the
-/// owner's name and the session's number. So the next run of the same job
+/// would write old rows over new ones. The locks' names depend only on an
+/// owner's name and the session's number, and a session that works for several
+/// owners holds one for each. So the next run that has one of these owners
 /// finds, and ends, what a killed run left behind.
 pub struct Connections {
     server: ServerUrl,
-    owner: String,
+    owners: Vec<String>,
     limits: WorkLimits,
     permits: Arc<Semaphore>,
     slots: Mutex<Vec<Slot>>,
@@ -130,6 +131,21 @@ impl Connections {
         size: usize,
         limits: WorkLimits,
     ) -> Result<Arc<Self>, CopyError> {
+        Self::open_for(server, std::slice::from_ref(owner), size, limits).await
+    }
+
+    /// As [`Connections::open`], for the work of several owners together: at
+    /// most `size` sessions in all.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connections::open`].
+    pub async fn open_for(
+        server: ServerUrl,
+        owners: &[TableName],
+        size: usize,
+        limits: WorkLimits,
+    ) -> Result<Arc<Self>, CopyError> {
         let size = size.clamp(1, Self::SIZE_MAX);
         let slots = (0..size).map(|number| Slot {
             number,
@@ -137,12 +153,14 @@ impl Connections {
         });
         let set = Self {
             server,
-            owner: format!("oxferry.{:016x}", fnv1a(owner.plain().as_bytes())),
+            owners: owners.iter().map(owner_name).collect(),
             limits,
             permits: Arc::new(Semaphore::new(size)),
             slots: Mutex::new(slots.collect()),
         };
-        set.end_earlier_sessions(owner).await?;
+        for (owner, name) in owners.iter().zip(&set.owners) {
+            set.end_earlier_sessions(owner, name).await?;
+        }
         Ok(Arc::new(set))
     }
 
@@ -245,9 +263,11 @@ impl Connections {
         let mut conn = connect(&self.server, PURPOSE)
             .await
             .map_err(|error| Failure::Connect(Box::new(error)))?;
-        let name = self.lock_name(number);
-        while !take_lock(&mut conn, &name).await? {
-            end_holder(&mut conn, &name).await?;
+        for owner in &self.owners {
+            let name = lock_name(owner, number);
+            while !take_lock(&mut conn, &name).await? {
+                end_holder(&mut conn, &name).await?;
+            }
         }
         let packet: Option<usize> = conn.query_first("SELECT @@max_allowed_packet").await?;
         Ok(Session {
@@ -257,13 +277,17 @@ impl Connections {
     }
 
     /// Waits, for each place that any run may have used, for its session's end.
-    async fn end_earlier_sessions(&self, owner: &TableName) -> Result<(), CopyError> {
+    async fn end_earlier_sessions(
+        &self,
+        owner: &TableName,
+        owner_name: &str,
+    ) -> Result<(), CopyError> {
         let all = async {
             let mut conn = connect(&self.server, PURPOSE)
                 .await
                 .map_err(|error| Failure::Connect(Box::new(error)))?;
             for number in 0..Self::SIZE_MAX {
-                let name = self.lock_name(number);
+                let name = lock_name(owner_name, number);
                 while end_holder(&mut conn, &name).await? {
                     sleep(END_POLL).await;
                 }
@@ -301,17 +325,13 @@ impl Connections {
             },
         }
     }
-
-    fn lock_name(&self, number: usize) -> String {
-        format!("{}.{number}", self.owner)
-    }
 }
 
 impl fmt::Debug for Connections {
     /// Says nothing of the options: they hold the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connections")
-            .field("owner", &self.owner)
+            .field("owners", &self.owners)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
@@ -375,6 +395,15 @@ impl Named for Opening<'_> {
     fn table(&self) -> &TableName {
         self.0
     }
+}
+
+/// Names an owner in its sessions' locks; the next version must find it too.
+fn owner_name(owner: &TableName) -> String {
+    format!("oxferry.{:016x}", fnv1a(owner.plain().as_bytes()))
+}
+
+fn lock_name(owner: &str, number: usize) -> String {
+    format!("{owner}.{number}")
 }
 
 /// Takes a named lock, waiting a second at most. A session's end, for whatever
