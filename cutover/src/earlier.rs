@@ -20,9 +20,10 @@ use crate::{
 /// earlier [`swap`](crate::swap) is there any more: which tables exist is
 /// final, and [`decide`](crate::decide) says what became of the rename.
 ///
-/// `source` is the plan's first table: its swap holds a user-level lock by a
-/// name that follows from it, from before the table lock until its session has
-/// ended. A swap that is at work is ended as well, so be sure that no other
+/// `source` is one of the plan's tables: a swap holds a user-level lock for each,
+/// by a name that follows from it, from before the table lock until its session
+/// has ended. Call it for every table of a job: an earlier run may have had
+/// others beside it. A swap that is at work is ended as well, so be sure that no other
 /// job works on the table. Ending another account's session needs
 /// CONNECTION_ADMIN.
 ///

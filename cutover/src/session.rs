@@ -15,7 +15,8 @@ use crate::{CutoverError, SwapPlan, earlier::claim, tables};
 /// holds its lock". The server releases it after the session's transaction
 /// and table locks. Source: `THD::cleanup` in `sql/sql_class.cc`, MySQL 9.7.
 ///
-/// It holds a second one, of the table's swap, by which the next run finds it.
+/// It holds another one for each table that it swaps, by which the next run that
+/// has one of them finds it.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) conn: Conn,
@@ -34,7 +35,7 @@ pub(crate) struct Token {
 
 impl Session {
     /// Connects, limits every wait of the session, and ends the session that an
-    /// earlier run left to swap the same table.
+    /// earlier run left to swap one of the same tables.
     pub(crate) async fn open(opts: &Opts, plan: &SwapPlan) -> Result<Self, CutoverError> {
         let mut conn = connect(opts).await?;
         let token = Token::new(conn.id(), fastrand::u64(..));
@@ -46,8 +47,8 @@ impl Session {
                 waited: Duration::ZERO,
             });
         }
-        if let Some(first) = plan.pairs.first() {
-            claim(&mut conn, &first.source).await?;
+        for pair in &plan.pairs {
+            claim(&mut conn, &pair.source).await?;
         }
         let version = tables::version(&mut conn).await?;
         Ok(Self {
