@@ -1,8 +1,12 @@
 //! `oxferry cleanup`: what jobs that ended early left behind.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use mysql_async::{Conn, prelude::Queryable};
+use oxferry_cutover::end_earlier;
 use oxferry_schema::{Ident, Remedy, ServerUrl, ShadowNames, TableName, connect};
 use oxferry_state::{Checkpoint, Phase};
 
@@ -13,13 +17,23 @@ use crate::{
     source,
 };
 
-/// What one job left.
+/// How long the end of a killed run's cutover session is waited for.
+const EARLIER_MAX: Duration = Duration::from_secs(30);
+
+/// What is left beside one table.
 #[derive(Debug)]
 struct Leftovers {
     source: TableName,
     names: ShadowNames,
     /// Those of the names that exist.
     tables: BTreeSet<TableName>,
+}
+
+/// What one job left: beside one table or, where a checkpoint says so, several.
+#[derive(Debug, Default)]
+struct Group {
+    tables: Vec<Leftovers>,
+    checkpoint: Option<Checkpoint>,
 }
 
 /// What to do with a table that was left.
@@ -41,22 +55,39 @@ pub(crate) async fn run(args: &CleanupArgs) -> Result<(), Failure> {
         .as_deref()
         .map(|name| source::table_name(name, &url))
         .transpose()?;
-    let mut found = find(&mut conn).await?;
-    found.retain(|left| wanted.as_ref().is_none_or(|wanted| *wanted == left.source));
-    if found.is_empty() {
+    let mut groups = look(&mut conn, &url).await?;
+    groups.retain(|group| wanted.as_ref().is_none_or(|wanted| group.is_about(wanted)));
+    if groups.is_empty() {
         tracing::info!("nothing is left behind");
     }
-    for left in &found {
-        clean(&mut conn, &url, left, args.execute).await?;
+    for group in &groups {
+        clean(&mut conn, &url, group, args.execute).await?;
     }
-    if !found.is_empty() && !args.execute {
+    if !groups.is_empty() && !args.execute {
         tracing::info!("nothing was removed: add --execute to remove what is listed");
     }
     Ok(())
 }
 
 /// Looks for tables beside every table of every database that can be seen.
-async fn find(conn: &mut Conn) -> Result<Vec<Leftovers>, Failure> {
+async fn look(conn: &mut Conn, url: &ServerUrl) -> Result<Vec<Group>, Failure> {
+    let found = leftovers(&existing(conn).await?);
+    let mut checkpoints = BTreeMap::new();
+    for left in found.iter().filter(|left| left.has_state()) {
+        let (state, job) = (&left.names.state, left.source.plain());
+        let store = Store::new(None, url.opts("cleanup"), state, &job);
+        match store.load().await {
+            Ok(Some(checkpoint)) => {
+                checkpoints.insert(left.source.clone(), checkpoint);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!("the checkpoint can't be read: {}", error.line()),
+        }
+    }
+    Ok(group(found, checkpoints))
+}
+
+async fn existing(conn: &mut Conn) -> Result<BTreeSet<TableName>, Failure> {
     let query = "SELECT table_schema, table_name FROM information_schema.tables \
          WHERE table_type = 'BASE TABLE' AND table_schema NOT IN \
          ('mysql', 'sys', 'performance_schema', 'information_schema') ORDER BY 1, 2";
@@ -70,8 +101,7 @@ async fn find(conn: &mut Conn) -> Result<Vec<Leftovers>, Failure> {
             Ident::new(table).ok()?,
         ))
     };
-    let tables: BTreeSet<TableName> = rows.into_iter().filter_map(name).collect();
-    Ok(leftovers(&tables))
+    Ok(rows.into_iter().filter_map(name).collect())
 }
 
 fn leftovers(tables: &BTreeSet<TableName>) -> Vec<Leftovers> {
@@ -92,42 +122,129 @@ fn leftovers(tables: &BTreeSet<TableName>) -> Vec<Leftovers> {
     tables.iter().filter_map(beside).collect()
 }
 
+/// Puts together what belongs to one job. A table with a checkpoint of its own
+/// belongs to that one, whatever other jobs' checkpoints say.
+fn group(found: Vec<Leftovers>, checkpoints: BTreeMap<TableName, Checkpoint>) -> Vec<Group> {
+    let mut owner: BTreeMap<TableName, TableName> = BTreeMap::new();
+    for (first, checkpoint) in &checkpoints {
+        for table in &checkpoint.job.tables {
+            owner.entry(table.clone()).or_insert_with(|| first.clone());
+        }
+    }
+    let mut groups: BTreeMap<TableName, Group> = BTreeMap::new();
+    for left in found {
+        let own = left.has_state().then_some(&left.source);
+        let first = own.or_else(|| owner.get(&left.source));
+        let first = first.unwrap_or(&left.source).clone();
+        groups.entry(first).or_default().tables.push(left);
+    }
+    for (first, checkpoint) in checkpoints {
+        if let Some(group) = groups.get_mut(&first) {
+            group.checkpoint = Some(checkpoint);
+        }
+    }
+    groups.into_values().collect()
+}
+
+impl Leftovers {
+    fn has_state(&self) -> bool {
+        self.tables.contains(&self.names.state)
+    }
+
+    fn has_shadow(&self) -> bool {
+        self.tables.contains(&self.names.shadow)
+    }
+
+    fn has_old(&self) -> bool {
+        self.tables.contains(&self.names.old)
+    }
+}
+
+impl Group {
+    fn is_about(&self, table: &TableName) -> bool {
+        self.sources().contains(table)
+    }
+
+    /// The tables beside which something is left, and those of the job.
+    fn sources(&self) -> Vec<TableName> {
+        let left = self.tables.iter().map(|left| &left.source);
+        let job = self.checkpoint.iter().flat_map(|c| &c.job.tables);
+        let all: BTreeSet<&TableName> = left.chain(job).collect();
+        all.into_iter().cloned().collect()
+    }
+
+    /// Everything that is left, checkpoints last: while they stand, a repeated
+    /// cleanup knows what the rest is.
+    fn in_order(&self) -> impl Iterator<Item = &TableName> {
+        let of = |state: bool| {
+            self.tables.iter().flat_map(move |left| {
+                let names = left.tables.iter();
+                names.filter(move |name| (**name == left.names.state) == state)
+            })
+        };
+        of(false).chain(of(true))
+    }
+
+    /// The old tables hold the rows from before the cutover: they are removed
+    /// only where a checkpoint proves that a job was about to.
+    fn verdict(&self, table: &TableName) -> Verdict {
+        let is_old = self.tables.iter().any(|left| left.names.old == *table);
+        if !is_old || self.is_swapped() {
+            return Verdict::Remove;
+        }
+        Verdict::Keep("the table from before a cutover; drop it yourself when nobody needs it")
+    }
+
+    /// Returns whether the checkpoint says that all tables were swapped, and
+    /// nothing that is left says otherwise.
+    fn is_swapped(&self) -> bool {
+        let Some(checkpoint) = &self.checkpoint else {
+            return false;
+        };
+        let left = |table: &TableName| self.tables.iter().find(|left| left.source == *table);
+        let mut tables = checkpoint.job.tables.iter().map(left);
+        match checkpoint.phase {
+            // Noted before the rename: only the tables tell.
+            Phase::Cutover => {
+                tables.all(|left| left.is_some_and(|left| left.has_old() && !left.has_shadow()))
+            }
+            // Some may be cleaned up already.
+            Phase::Cleanup => tables.all(|left| left.is_none_or(|left| !left.has_shadow())),
+            _ => false,
+        }
+    }
+}
+
 async fn clean(
     conn: &mut Conn,
     url: &ServerUrl,
-    left: &Leftovers,
+    group: &Group,
     execute: bool,
 ) -> Result<(), Failure> {
-    let lock = match JobLock::take(connect(url, "lock").await?, &left.source).await {
+    let sources = group.sources();
+    let lock = match JobLock::take(connect(url, "lock").await?, &sources).await {
         Ok(lock) => lock,
         Err(running) => {
-            tracing::info!(table = %left.source.plain(), "left alone: {}", running.line());
+            let names: Vec<String> = sources.iter().map(TableName::plain).collect();
+            tracing::info!(table = %names.join(", "), "left alone: {}", running.line());
             return Ok(());
         }
     };
-    let checkpoint = if left.tables.contains(&left.names.state) {
-        let store = Store::new(
-            None,
-            url.opts("cleanup"),
-            &left.names.state,
-            &left.source.plain(),
-        );
-        store.load().await.unwrap_or_else(|error| {
-            tracing::warn!("the checkpoint can't be read: {}", error.line());
-            None
-        })
+    let again;
+    let group = if execute {
+        for table in &sources {
+            // A rename that a killed run sent may still be waiting to happen.
+            end_earlier(conn, table, EARLIER_MAX).await?;
+        }
+        let mut now = look(conn, url).await?;
+        now.retain(|group| group.sources() == sources);
+        again = now.pop().unwrap_or_default();
+        &again
     } else {
-        None
+        group
     };
-    // The checkpoint goes last: while it stands, a repeated cleanup knows what the rest is.
-    let last = |table: &&TableName| **table == left.names.state;
-    for table in left
-        .tables
-        .iter()
-        .filter(|t| !last(t))
-        .chain(left.tables.iter().filter(last))
-    {
-        match verdict(table, left, checkpoint.as_ref()) {
+    for table in group.in_order() {
+        match group.verdict(table) {
             Verdict::Keep(why) => tracing::info!(table = %table.plain(), "kept: {why}"),
             Verdict::Remove if execute => {
                 let drop = format!("DROP TABLE IF EXISTS {table}");
@@ -141,21 +258,6 @@ async fn clean(
     }
     drop(lock);
     Ok(())
-}
-
-/// The old table holds the rows from before the cutover: it is removed only
-/// where a checkpoint proves that a job was about to.
-fn verdict(table: &TableName, left: &Leftovers, checkpoint: Option<&Checkpoint>) -> Verdict {
-    if *table != left.names.old {
-        return Verdict::Remove;
-    }
-    let swapped = !left.tables.contains(&left.names.shadow)
-        && checkpoint.is_some_and(|c| matches!(c.phase, Phase::Cutover | Phase::Cleanup));
-    if swapped {
-        Verdict::Remove
-    } else {
-        Verdict::Keep("the table from before a cutover; drop it yourself when nobody needs it")
-    }
 }
 
 fn failed(error: mysql_async::Error, what: &str) -> Failure {
@@ -178,40 +280,76 @@ mod tests {
         TableName::new(Ident::new("d").unwrap(), Ident::new(table).unwrap())
     }
 
-    fn left(tables: &[&str]) -> Vec<Leftovers> {
-        leftovers(&tables.iter().map(|table| name(table)).collect())
-    }
-
-    fn checkpoint(phase: Phase) -> Checkpoint {
-        let mut checkpoint =
-            Checkpoint::new(JobIdentity::migrate(vec![name("t")], vec![]), "0", "u");
-        checkpoint.phase = phase;
-        checkpoint
+    /// What is left in a database with these tables, where a job over `job`
+    /// left its checkpoint beside the first of them in this phase.
+    fn groups(tables: &[&str], job: &[&str], phase: Phase) -> Vec<Group> {
+        let found = leftovers(&tables.iter().map(|table| name(table)).collect());
+        let mut checkpoints = BTreeMap::new();
+        if let Some(first) = job.first() {
+            let tables: Vec<TableName> = job.iter().map(|table| name(table)).collect();
+            let mut checkpoint = Checkpoint::new(JobIdentity::migrate(tables, vec![]), "0", "u");
+            checkpoint.phase = phase;
+            checkpoints.insert(name(first), checkpoint);
+        }
+        group(found, checkpoints)
     }
 
     #[test]
     fn only_tables_beside_a_living_table_are_leftovers() {
-        assert!(left(&["t", "u", "_gone_oxnew"]).is_empty());
-        let found = left(&["t", "_t_oxnew", "_t_oxstate"]);
+        assert!(groups(&["t", "u", "_gone_oxnew"], &[], Phase::Copy).is_empty());
+        let found = groups(&["t", "_t_oxnew", "_t_oxstate"], &["t"], Phase::Copy);
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].tables.len(), 2);
+        assert_eq!(found[0].tables[0].tables.len(), 2);
     }
 
     #[test]
     fn an_old_table_goes_only_when_the_checkpoint_says_that_the_swap_happened() {
-        let swapped = &left(&["t", "_t_oxold", "_t_oxstate"])[0];
         let old = name("_t_oxold");
-        let cutover = checkpoint(Phase::Cutover);
-        assert_eq!(verdict(&old, swapped, Some(&cutover)), Verdict::Remove);
-        assert!(matches!(
-            verdict(&old, swapped, Some(&checkpoint(Phase::Copy))),
-            Verdict::Keep(_)
-        ));
-        assert!(matches!(verdict(&old, swapped, None), Verdict::Keep(_)));
-        let both = &left(&["t", "_t_oxold", "_t_oxnew", "_t_oxstate"])[0];
-        assert!(matches!(
-            verdict(&old, both, Some(&cutover)),
-            Verdict::Keep(_)
-        ));
+        let verdict = |tables: &[&str], job: &[&str], phase| {
+            groups(tables, job, phase)[0].verdict(&old) == Verdict::Remove
+        };
+        let swapped = ["t", "_t_oxold", "_t_oxstate"];
+        assert!(verdict(&swapped, &["t"], Phase::Cutover));
+        assert!(verdict(&swapped, &["t"], Phase::Cleanup));
+        assert!(!verdict(&swapped, &["t"], Phase::Copy));
+        assert!(!verdict(&swapped, &[], Phase::Copy));
+        let both = ["t", "_t_oxold", "_t_oxnew", "_t_oxstate"];
+        assert!(!verdict(&both, &["t"], Phase::Cutover));
+    }
+
+    #[test]
+    fn what_a_job_over_several_tables_left_is_one_job() {
+        let tables = [
+            "t",
+            "u",
+            "v",
+            "_t_oxnew",
+            "_t_oxstate",
+            "_u_oxnew",
+            "_v_oxnew",
+        ];
+        let found = groups(&tables, &["t", "u"], Phase::Copy);
+        assert_eq!(found.len(), 2);
+        assert!(found[0].is_about(&name("u")) && !found[0].is_about(&name("v")));
+        let order: Vec<&TableName> = found[0].in_order().collect();
+        assert_eq!(order.last(), Some(&&name("_t_oxstate")));
+        assert_eq!(order.len(), 3);
+    }
+
+    #[test]
+    fn old_tables_of_several_go_only_when_all_were_swapped() {
+        let job = ["t", "u"];
+        let removes = |tables: &[&str], phase| {
+            let found = groups(tables, &job, phase);
+            found[0].verdict(&name("_u_oxold")) == Verdict::Remove
+        };
+        let all = ["t", "u", "_t_oxstate", "_t_oxold", "_u_oxold"];
+        assert!(removes(&all, Phase::Cutover));
+        let half = ["t", "u", "_t_oxstate", "_t_oxnew", "_u_oxold"];
+        assert!(!removes(&half, Phase::Cutover));
+        assert!(!removes(&half, Phase::Cleanup));
+        let dropped = ["t", "u", "_t_oxstate", "_u_oxold"];
+        assert!(!removes(&dropped, Phase::Cutover));
+        assert!(removes(&dropped, Phase::Cleanup));
     }
 }

@@ -1,8 +1,10 @@
 //! `oxferry migrate`: one job, from its first look at the server to the last
 //! table dropped.
 
+mod check;
 mod checkpoint;
 mod comparison;
+mod facts;
 mod finish;
 mod job;
 mod lock;
@@ -13,7 +15,9 @@ mod prepare;
 mod privileges;
 mod progress;
 mod ranges;
+mod request;
 mod run;
+mod shape;
 mod signals;
 mod start;
 mod summary;
@@ -32,7 +36,7 @@ use self::{
     prepare::Prepared,
     progress::Progress,
     signals::Interrupt,
-    start::{Found, Start},
+    start::{Found, FoundTable, Start},
 };
 use crate::{args::MigrateArgs, failure::Failure, log::Log};
 
@@ -63,11 +67,13 @@ async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<
         looked = Job::look(args) => looked?,
         interrupted = interrupt.wanted() => return Err(interrupted),
     };
-    let lock = JobLock::take(connect(&job.url, "lock").await?, &job.source.name).await?;
-    // A rename that an earlier run sent may still be waiting to happen.
-    end_earlier(&mut conn, &job.source.name, EARLIER_MAX).await?;
+    let lock = JobLock::take(connect(&job.url, "lock").await?, &job.sources()).await?;
+    for table in job.sources() {
+        // A rename that an earlier run sent may still be waiting to happen.
+        end_earlier(&mut conn, &table, EARLIER_MAX).await?;
+    }
     let (found, store) = look_around(&job, &mut conn).await?;
-    let start = start::decide(found, &job.identity, &job.names, job.args.run.fresh)?;
+    let start = start::decide(found, &job.identity, job.args.run.fresh)?;
     if let Start::Fresh { leftovers: true } = start {
         confirm(&job, interrupt).await?;
     }
@@ -77,7 +83,7 @@ async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<
         }
         Start::Fresh { .. } => Saver::new(store, begin(&job)),
     };
-    let progress = Progress::new(log, job.source.row_estimate);
+    let progress = Progress::new(log, job.row_estimate());
     let work = Work {
         job: &job,
         saver: &saver,
@@ -135,9 +141,10 @@ async fn confirm(job: &Job, interrupt: &Interrupt) -> Result<(), Failure> {
     if !job.args.run.fresh || job.args.run.yes || !std::io::stdin().is_terminal() {
         return Ok(());
     }
+    let shadows = job.tables.iter().map(|table| table.names.shadow.plain());
     tracing::warn!(
         "about to drop the half-built {}: type yes to go on",
-        job.names.shadow.plain()
+        shadows.collect::<Vec<_>>().join(", ")
     );
     let read = tokio::task::spawn_blocking(|| {
         let mut answer = String::new();
@@ -163,14 +170,14 @@ fn begin(job: &Job) -> Checkpoint {
     )
 }
 
-/// Looks at what stands beside the source. A checkpoint that can't be read is
+/// Looks at what stands beside the sources. A checkpoint that can't be read is
 /// in nobody's way who wants to start anew.
 async fn look_around(job: &Job, conn: &mut Conn) -> Result<(Found, Store), Failure> {
     let opts = job.opts("checkpoint");
     let store = Store::new(
         job.args.run.state.as_ref(),
         opts,
-        &job.names.state,
+        &job.state,
         &job.identity.name,
     );
     let checkpoint = match store.load().await {
@@ -183,13 +190,23 @@ async fn look_around(job: &Job, conn: &mut Conn) -> Result<(Found, Store), Failu
         }
         loaded => loaded?,
     };
+    let mut tables = Vec::with_capacity(job.tables.len());
+    for table in &job.tables {
+        let names = table.names.clone();
+        tables.push(FoundTable {
+            source: table.source.name.clone(),
+            shadow: table_exists(conn, &names.shadow).await?,
+            old: table_exists(conn, &names.old).await?,
+            foreign_state: names.state != job.state && table_exists(conn, &names.state).await?,
+            names,
+            source_create: table.source.create_statement.clone(),
+        });
+    }
     let found = Found {
         checkpoint,
-        shadow: table_exists(conn, &job.names.shadow).await?,
-        state: table_exists(conn, &job.names.state).await?,
-        old: table_exists(conn, &job.names.old).await?,
+        state: table_exists(conn, &job.state).await?,
+        tables,
         server_uuid: job.info.server_uuid.clone(),
-        source_create: job.source.create_statement.clone(),
     };
     Ok((found, store))
 }

@@ -1,4 +1,4 @@
-//! The verifier, put to work on a job's two tables.
+//! The verifier, put to work on a job's tables and their shadows.
 
 use std::{
     num::NonZeroUsize,
@@ -21,8 +21,8 @@ use oxferry_verifier::{
 };
 
 use super::{
-    job::Job,
-    prepare::Prepared,
+    job::{Job, JobTable},
+    prepare::{Prepared, PreparedTable},
     ranges::{Copied, JobRanges},
 };
 use crate::{
@@ -45,7 +45,7 @@ pub(crate) struct Comparison {
     verify: Option<Verify<TableSide, TableSide, JobFeed>>,
     ranges: tokio::sync::Mutex<JobRanges>,
     clean: tokio::sync::Mutex<Option<Clean>>,
-    copied: Copied,
+    copied: Vec<Copied>,
 }
 
 impl Comparison {
@@ -54,23 +54,23 @@ impl Comparison {
         job: &Job,
         prepared: &Prepared,
         feed: JobFeed,
-        copied: Copied,
+        copied: Vec<Copied>,
     ) -> Result<Self, Failure> {
         let touched = feed.touched();
         let threads = job.args.copy.threads;
         let sides = match job.args.copy.verify {
             VerifyMode::Off => None,
-            VerifyMode::Iterative => Some(sides(job, prepared, threads.get())?),
+            VerifyMode::Iterative => Some(all_sides(job, prepared)?),
         };
         let config = VerifyConfig {
             threads,
             ..VerifyConfig::default()
         };
-        let verify = sides.map(|sides| Verify::new(vec![sides], feed, touched, config));
-        let ranges = tokio::sync::Mutex::new(JobRanges::new(job, prepared, copied.clone()));
+        let verify = sides.map(|sides| Verify::new(sides, feed, touched, config));
+        let ranges = JobRanges::new(job, prepared, &copied);
         Ok(Self {
             verify,
-            ranges,
+            ranges: tokio::sync::Mutex::new(ranges),
             clean: tokio::sync::Mutex::new(None),
             copied,
         })
@@ -83,15 +83,16 @@ impl Comparison {
             .map_or(0, |verify| verify.progress().rows_compared())
     }
 
-    /// Compares a few rows from all over the table under the lock: a shadow that
+    /// Compares a few rows from all over a table under the lock: a shadow that
     /// somebody emptied or replaced since it was compared doesn't take over.
     async fn spot_check(
         &self,
+        copied: &Copied,
         source: &impl Fingerprints,
         target: &impl Fingerprints,
     ) -> Result<(), Failure> {
         let rows = SPOTS;
-        let keys = self.copied.sample(rows.get());
+        let keys = copied.sample(rows.get());
         let failed = |error: FingerprintError| Failure::new(error.remedy(), error);
         let first = source.page(&KeyRange::ALL, rows).await.map_err(failed)?
             == target.page(&KeyRange::ALL, rows).await.map_err(failed)?;
@@ -174,8 +175,8 @@ impl Comparison {
                 }
                 error => error.into(),
             })?;
-        for (source, target) in &locked {
-            self.spot_check(source, target).await?;
+        for ((source, target), copied) in locked.iter().zip(&self.copied) {
+            self.spot_check(copied, source, target).await?;
         }
         Ok(evidence)
     }
@@ -187,43 +188,52 @@ impl Comparison {
 ///
 /// A failure that names a column that can't be compared.
 pub(crate) fn expressions(
-    job: &Job,
+    table: &JobTable,
     mapping: &Mapping,
     shadow: &Table,
 ) -> Result<RowExpressions, Failure> {
     let pair = |pair: &oxferry_schema::ColumnPair| {
-        let source = job.source.columns.get(pair.source)?.clone();
+        let source = table.source.columns.get(pair.source)?.clone();
         let target = shadow.columns.get(pair.target)?.clone();
         Some(ColumnPair { source, target })
     };
     let pairs: Vec<ColumnPair> = mapping.pairs.iter().filter_map(pair).collect();
-    Ok(RowExpressions::new(&pairs, &job.key.columns, &[])?)
+    Ok(RowExpressions::new(&pairs, &table.key.columns, &[])?)
+}
+
+/// The two sides of every table, in the job's order; they share their sessions.
+fn all_sides(job: &Job, prepared: &Prepared) -> Result<Vec<(TableSide, TableSide)>, Failure> {
+    let sessions = job.args.copy.threads.get() * 2;
+    let constraints = PoolConstraints::new(1, sessions).unwrap_or_default();
+    let pool_opts = PoolOpts::default().with_constraints(constraints);
+    let pool = Pool::new(OptsBuilder::from_opts(job.opts("verify")).pool_opts(pool_opts));
+    let tables = prepared.of(job);
+    tables
+        .map(|(table, prepared)| sides(table, prepared, &pool))
+        .collect()
 }
 
 fn sides(
-    job: &Job,
-    prepared: &Prepared,
-    threads: usize,
+    table: &JobTable,
+    prepared: &PreparedTable,
+    pool: &Pool,
 ) -> Result<(TableSide, TableSide), Failure> {
-    let row = expressions(job, &prepared.mapping, &prepared.shadow)?;
-    let constraints = PoolConstraints::new(1, threads * 2).unwrap_or_default();
-    let pool_opts = PoolOpts::default().with_constraints(constraints);
-    let pool = Pool::new(OptsBuilder::from_opts(job.opts("verify")).pool_opts(pool_opts));
+    let row = expressions(table, &prepared.mapping, &prepared.shadow)?;
     let source = SideTable {
-        name: job.source.name.clone(),
+        name: table.source.name.clone(),
         key: prepared.plan.source_side().clone(),
-        index: Some(job.key.index.clone()),
+        index: Some(table.key.index.clone()),
     };
     let key = prepared.plan.target_side().clone();
     let index = index_over(&prepared.shadow, key.columns());
     let target = SideTable {
-        name: job.names.shadow.clone(),
+        name: table.names.shadow.clone(),
         key,
         index,
     };
     Ok((
         TableSide::new(pool.clone(), source, row.source(), STATEMENT_MAX),
-        TableSide::new(pool, target, row.target(), STATEMENT_MAX),
+        TableSide::new(pool.clone(), target, row.target(), STATEMENT_MAX),
     ))
 }
 
@@ -259,8 +269,8 @@ struct PositionReader {
 }
 
 /// A job's notes of what changed, empty: made before the stream begins.
-pub(crate) fn touched() -> Arc<Mutex<Touched>> {
-    Arc::new(Mutex::new(Touched::new(1, TouchedLimits::default())))
+pub(crate) fn touched(tables: usize) -> Arc<Mutex<Touched>> {
+    Arc::new(Mutex::new(Touched::new(tables, TouchedLimits::default())))
 }
 
 impl JobFeed {

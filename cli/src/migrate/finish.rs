@@ -9,7 +9,7 @@ use oxferry_cutover::Finish;
 use oxferry_schema::{Remedy, TableName, connect, set_auto_increment};
 use oxferry_verifier::Verified;
 
-use super::{phases::Script, prepare, signals};
+use super::{job::JobTable, phases::Script, prepare, signals};
 use crate::failure::Failure;
 
 /// Changes that may be left to apply under the lock.
@@ -33,14 +33,15 @@ const AHEAD_STEP: u64 = 1_000;
 #[derive(Debug)]
 pub(crate) struct Takeover<'a> {
     script: &'a Script<'a>,
-    /// How far the shadow's next automatic value is put ahead of the source's.
-    ahead: u64,
+    /// How far each shadow's next automatic value is put ahead of its source's.
+    ahead: Vec<u64>,
 }
 
 impl<'a> Takeover<'a> {
     /// Puts the job that `script` runs behind a cutover.
-    pub(crate) const fn new(script: &'a Script<'a>) -> Self {
-        Self { script, ahead: 0 }
+    pub(crate) fn new(script: &'a Script<'a>) -> Self {
+        let ahead = vec![0; script.job.tables.len()];
+        Self { script, ahead }
     }
 
     async fn quiesce(&self) -> Result<(), Failure> {
@@ -83,7 +84,7 @@ impl<'a> Takeover<'a> {
     ) -> Result<Verified, Failure> {
         let Script {
             handle,
-            sink,
+            sinks,
             comparison,
             ..
         } = self.script;
@@ -91,7 +92,10 @@ impl<'a> Takeover<'a> {
         let rest = handle.drain().await?.ok_or_else(|| {
             Failure::new(Remedy::Retry, anyhow::anyhow!("the copy isn't at rest"))
         })?;
-        for (_, batch) in rest {
+        for (table, batch) in rest {
+            let sink = sinks.get(table.0).ok_or_else(|| {
+                Failure::new(Remedy::Bug, anyhow::anyhow!("a change of no table"))
+            })?;
             sink.apply_on(conn, &batch).await?;
         }
         handle.drained().await?;
@@ -106,42 +110,43 @@ impl<'a> Takeover<'a> {
     /// handed out again: no applied row tells of them.
     async fn raise_auto_increment(&self) -> Result<(), Failure> {
         let job = self.script.job;
-        if job.alter.sets_auto_increment() {
-            return Ok(());
-        }
         let mut conn = connect(&job.url, "auto-increment").await?;
-        let source = next_value(&mut conn, &job.source.name).await?;
-        let shadow = next_value(&mut conn, &job.names.shadow).await?;
-        match (source, shadow) {
-            (Some(source), Some(shadow)) if shadow < source => {
-                set_auto_increment(
-                    &mut conn,
-                    &job.names.shadow,
-                    source.saturating_add(self.ahead),
-                )
-                .await?;
+        for (table, ahead) in job.tables.iter().zip(&self.ahead) {
+            if let Some(source) = overtaken(&mut conn, table).await? {
+                let next = source.saturating_add(*ahead);
+                set_auto_increment(&mut conn, &table.names.shadow, next).await?;
             }
-            _ => {}
         }
         Ok(())
     }
 
     async fn check_auto_increment(&mut self, conn: &mut Conn) -> Result<(), Failure> {
-        let job = self.script.job;
-        if job.alter.sets_auto_increment() {
-            return Ok(());
-        }
-        let source = next_value(conn, &job.source.name).await?;
-        let shadow = next_value(conn, &job.names.shadow).await?;
-        if let (Some(source), Some(shadow)) = (source, shadow)
-            && shadow < source
-        {
-            self.ahead += AHEAD_STEP;
-            let why = anyhow::anyhow!("the next automatic value moved on to {source} meanwhile");
-            return Err(Failure::new(Remedy::Retry, why));
+        for (table, ahead) in self.script.job.tables.iter().zip(&mut self.ahead) {
+            if let Some(source) = overtaken(conn, table).await? {
+                *ahead += AHEAD_STEP;
+                let why = anyhow::anyhow!(
+                    "the next automatic value of {} moved on to {source} meanwhile",
+                    table.source.name.plain()
+                );
+                return Err(Failure::new(Remedy::Retry, why));
+            }
         }
         Ok(())
     }
+}
+
+/// Returns the source's next automatic value where it is beyond the shadow's.
+/// A statement that sets the value has the last word.
+async fn overtaken(conn: &mut Conn, table: &JobTable) -> Result<Option<u64>, Failure> {
+    if table.alter.sets_auto_increment() {
+        return Ok(None);
+    }
+    let source = next_value(conn, &table.source.name).await?;
+    let shadow = next_value(conn, &table.names.shadow).await?;
+    Ok(match (source, shadow) {
+        (Some(source), Some(shadow)) if shadow < source => Some(source),
+        _ => None,
+    })
 }
 
 /// Returns the next automatic value of a table, if it has such a column.

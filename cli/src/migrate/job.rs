@@ -8,7 +8,11 @@ use oxferry_schema::{
 };
 use oxferry_state::JobIdentity;
 
-use super::preflight::{self, Facts, Problem};
+use super::{
+    facts,
+    preflight::{self, Problem},
+    request::{self, Request},
+};
 use crate::{
     args::MigrateArgs,
     failure::{Failure, remedied},
@@ -29,21 +33,34 @@ pub(crate) struct Job {
     pub(crate) args: MigrateArgs,
     pub(crate) url: ServerUrl,
     pub(crate) info: ServerInfo,
+    /// The tables in the order in which they were given; their places in this
+    /// list are their numbers everywhere else. Never empty.
+    pub(crate) tables: Vec<JobTable>,
+    /// The table that postpones the cutover; named after the first table.
+    pub(crate) sentinel: TableName,
+    /// The checkpoint's table; named after the first table.
+    pub(crate) state: TableName,
+    pub(crate) identity: JobIdentity,
+}
+
+/// One table of a job, and what becomes of it.
+#[derive(Debug)]
+pub(crate) struct JobTable {
     pub(crate) source: Table,
     pub(crate) key: RowKey,
     pub(crate) names: ShadowNames,
     pub(crate) alter: Alter,
-    pub(crate) identity: JobIdentity,
 }
 
-/// What the operator asked for, read and checked without a server.
-struct Request {
-    table: TableName,
+/// A table that was asked for and is there.
+struct Looked {
+    table: Table,
+    key: Result<RowKey, KeyError>,
     alter: Alter,
 }
 
 impl Job {
-    /// Looks at the server and the table, and checks everything that must be
+    /// Looks at the server and the tables, and checks everything that must be
     /// right before a job may start.
     ///
     /// # Errors
@@ -52,47 +69,74 @@ impl Job {
     /// the problems, each of which has been logged.
     pub(crate) async fn look(args: MigrateArgs) -> Result<(Self, Conn), Failure> {
         let url = source::source_url(&args.server)?;
-        let request = Request::new(&args, &url)?;
+        let requests = request::read(&args, &url)?;
         let mut conn = connect(&url, "preflight").await?;
         let url = url.settled(&conn);
         let info = ServerInfo::read(&mut conn).await?;
-        let table = Table::read(&mut conn, &request.table)
-            .await?
-            .ok_or_else(|| {
-                Failure::usage(format!(
-                    "there is no table {} on {url}",
-                    request.table.plain()
-                ))
-            })?;
-        request
-            .alter
-            .check_table(&table.name, info.lower_case_table_names)?;
-        let key = fit_key(&table);
-        let facts = facts(&mut conn, &info, &table, key.as_ref().err()).await?;
-        refuse(&preflight::problems(&facts))?;
-        let names = ShadowNames::beside(&table.name);
+        let asked: Vec<TableName> = requests.iter().map(|one| one.table.clone()).collect();
+        let server = facts::server(&mut conn, &info).await?;
+        let mut problems = preflight::server_problems(&server);
+        problems.extend(preflight::privilege_problems(&server.grants, &asked));
+        let mut looked = Vec::with_capacity(requests.len());
+        for request in requests {
+            match look_at(&mut conn, request, &info).await? {
+                Ok(table) => {
+                    let key_error = table.key.as_ref().err();
+                    let facts = facts::table(&mut conn, &table.table, key_error).await?;
+                    problems.extend(preflight::table_problems(&facts));
+                    looked.push(table);
+                }
+                Err(missing) => problems.push(no_table(&missing, &url)),
+            }
+        }
+        refuse(&problems)?;
+        refuse_twice(&looked)?;
+        let tables = looked.into_iter().map(JobTable::new);
+        let tables = tables.collect::<Result<Vec<_>, KeyError>>()?;
+        Ok((Self::new(args, url, info, tables)?, conn))
+    }
+
+    fn new(
+        args: MigrateArgs,
+        url: ServerUrl,
+        info: ServerInfo,
+        tables: Vec<JobTable>,
+    ) -> Result<Self, Failure> {
+        let Some(first) = tables.first() else {
+            let error = anyhow::anyhow!("a job without a table");
+            return Err(Failure::new(Remedy::Bug, error));
+        };
+        let (sentinel, state) = (first.names.sentinel.clone(), first.names.state.clone());
+        let names = tables.iter().map(|table| table.source.name.clone());
         // The same text whichever options gave it, so that either resumes the other's job.
-        let statement = request.alter.statement_for(&table.name);
-        let identity = JobIdentity::migrate(vec![table.name.clone()], vec![statement]);
-        let alter = request.alter;
-        Ok((
-            Self {
-                args,
-                url,
-                info,
-                source: table,
-                key: key?,
-                names,
-                alter,
-                identity,
-            },
-            conn,
-        ))
+        let statements = tables.iter().map(JobTable::statement);
+        let identity = JobIdentity::migrate(names.collect(), statements.collect());
+        Ok(Self {
+            args,
+            url,
+            info,
+            tables,
+            sentinel,
+            state,
+            identity,
+        })
     }
 
     /// Returns the client library's options for sessions that work for `purpose`.
     pub(crate) fn opts(&self, purpose: &str) -> Opts {
         self.url.opts(purpose)
+    }
+
+    /// Returns the names of the tables, in the job's order.
+    pub(crate) fn sources(&self) -> Vec<TableName> {
+        let names = self.tables.iter().map(|table| &table.source.name);
+        names.cloned().collect()
+    }
+
+    /// Returns the server's estimate of the rows of all tables.
+    pub(crate) fn row_estimate(&self) -> u64 {
+        let rows = self.tables.iter().map(|table| table.source.row_estimate);
+        rows.fold(0, u64::saturating_add)
     }
 
     /// Returns where the source's binary log ends now.
@@ -115,29 +159,44 @@ impl Job {
     }
 }
 
-impl Request {
-    fn new(args: &MigrateArgs, url: &ServerUrl) -> Result<Self, Failure> {
-        match (args.statement.as_slice(), &args.table, &args.alter) {
-            ([statement], None, None) => {
-                let alter = Alter::parse(statement)?;
-                let table = alter.table(url.database()).ok_or_else(|| {
-                    Failure::usage("the statement names no database: add one there, or to the URL")
-                })?;
-                Ok(Self { table, alter })
-            }
-            ([], Some(table), Some(clauses)) => {
-                let table = source::table_name(table, url)?;
-                let alter = Alter::clauses(clauses)?;
-                Ok(Self { table, alter })
-            }
-            ([_, _, ..], ..) => Err(Failure::usage(
-                "several --statement options were given: this version changes one table a job",
-            )),
-            _ => Err(Failure::usage(
-                "say what to change: --table NAME and --alter \"CLAUSES\", or --statement \"ALTER TABLE …\"",
-            )),
-        }
+impl JobTable {
+    fn new(looked: Looked) -> Result<Self, KeyError> {
+        let Looked { table, key, alter } = looked;
+        Ok(Self {
+            names: ShadowNames::beside(&table.name),
+            source: table,
+            key: key?,
+            alter,
+        })
     }
+
+    /// Returns about how many bytes a row takes, its share of the indexes
+    /// included; 0 if that isn't known.
+    pub(crate) fn row_bytes(&self) -> u64 {
+        let bytes = self.source.size_bytes;
+        bytes.checked_div(self.source.row_estimate).unwrap_or(0)
+    }
+
+    /// Returns the statement that changes the table, with its full name.
+    pub(crate) fn statement(&self) -> String {
+        self.alter.statement_for(&self.source.name)
+    }
+}
+
+/// Reads a table that was asked for; the inner error is the name of one that
+/// isn't there.
+async fn look_at(
+    conn: &mut Conn,
+    request: Request,
+    info: &ServerInfo,
+) -> Result<Result<Looked, TableName>, Failure> {
+    let Request { table: name, alter } = request;
+    let Some(table) = Table::read(conn, &name).await? else {
+        return Ok(Err(name));
+    };
+    alter.check_table(&table.name, info.lower_case_table_names)?;
+    let key = fit_key(&table);
+    Ok(Ok(Looked { table, key, alter }))
 }
 
 /// Keys whose order only the server knows come with the next step.
@@ -154,52 +213,34 @@ fn fit_key(table: &Table) -> Result<RowKey, KeyError> {
     })
 }
 
-async fn facts(
-    conn: &mut Conn,
-    info: &ServerInfo,
-    table: &Table,
-    key_error: Option<&KeyError>,
-) -> Result<Facts, Failure> {
-    let grants: Vec<String> = conn.query("SHOW GRANTS").await.map_err(|error| {
-        Failure::new(Remedy::Retry, error).context("reading the user's privileges")
-    })?;
-    let foreign_keys = Table::foreign_keys(conn, &table.name).await?;
-    let referenced_by = Table::referencing_foreign_keys(conn, &table.name).await?;
-    let triggers = Table::triggers(conn, &table.name).await?;
-    let prepared_xa = oxferry_schema::prepared_xa(conn).await?;
-    Ok(Facts {
-        table: table.name.clone(),
-        version: info.version.text.clone(),
-        version_numbers: info.version.numbers,
-        mariadb: info.version.is_mariadb,
-        log_bin: info.log_bin,
-        binlog_format: info.binlog_format.clone(),
-        binlog_row_image: info.binlog_row_image.clone(),
-        binlog_row_value_options: info.binlog_row_value_options.clone(),
-        binlog_order_commits: info.binlog_order_commits,
-        binlog_checksum: info.binlog_checksum.clone(),
-        prepared_xa,
-        read_only: info.read_only || info.super_read_only,
-        grants,
-        engine: table.engine.clone(),
-        key_problem: key_error.map(ToString::to_string),
-        foreign_keys: foreign_keys
-            .iter()
-            .map(|key| key.name.as_str().to_owned())
-            .collect(),
-        referenced_by: referenced_by
-            .iter()
-            .map(|key| format!("{} of {}", key.name.as_str(), key.child.plain()))
-            .collect(),
-        triggers: triggers
-            .iter()
-            .map(|trigger| trigger.name.as_str().to_owned())
-            .collect(),
-    })
+fn no_table(name: &TableName, url: &ServerUrl) -> Problem {
+    Problem {
+        what: format!("there is no table {} on {url}", name.plain()),
+        fix: "write its name as SHOW TABLES prints it".to_owned(),
+        remedy: Remedy::Usage,
+    }
+}
+
+/// Two statements about one table would be two shadows of it.
+///
+/// The names are as the server has them, so they are one table's only if they
+/// are equal, whatever the letter case that they were typed in.
+fn refuse_twice(looked: &[Looked]) -> Result<(), Failure> {
+    let names = || looked.iter().map(|one| &one.table.name);
+    let twice = names()
+        .enumerate()
+        .find(|(at, name)| names().take(*at).any(|n| n == *name));
+    let Some((_, name)) = twice else {
+        return Ok(());
+    };
+    Err(Failure::usage(format!(
+        "two statements change table {}: put all its clauses into one statement",
+        name.plain()
+    )))
 }
 
 /// Logs each problem with what removes it, and counts them in the failure.
-fn refuse(problems: &[Problem]) -> Result<(), Failure> {
+pub(super) fn refuse(problems: &[Problem]) -> Result<(), Failure> {
     let Some(first) = problems.first() else {
         return Ok(());
     };

@@ -1,4 +1,4 @@
-//! One job a table: a server lock that dies with its connection.
+//! One job a table at a time: a server lock that dies with its connection.
 
 use std::time::Duration;
 
@@ -16,114 +16,132 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 /// How long the server may take to answer that it still holds the lock.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
 
-/// Held while a job works on a table.
+/// Held while a job works on its tables.
 #[derive(Debug)]
 pub(crate) struct JobLock {
     conn: Conn,
     holder: Holder,
-    table: TableName,
 }
 
-/// What a job's lock is known by, from any connection.
+/// What a job's locks are known by, from any connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
-    name: String,
+    locks: Vec<Lock>,
     connection: u32,
 }
 
+/// The lock of one table.
+#[derive(Clone, Debug)]
+struct Lock {
+    table: TableName,
+    name: String,
+}
+
 impl Holder {
-    /// Checks, on another connection, that the job still holds its lock.
+    /// Checks, on another connection, that the job still holds its locks.
     pub(crate) async fn check(&self, conn: &mut Conn) -> Result<(), Failure> {
-        let query = "SELECT IS_USED_LOCK(?)";
-        let used: Option<Option<u32>> = conn
-            .exec_first(query, (&self.name,))
-            .await
-            .map_err(lock_error)?;
-        if used.flatten() == Some(self.connection) {
-            return Ok(());
+        for lock in &self.locks {
+            let used = user(conn, lock).await.map_err(lock_error)?;
+            if used != Some(self.connection) {
+                let table = lock.table.plain();
+                return Err(Failure::new(
+                    Remedy::Retry,
+                    anyhow::anyhow!("the job's lock on {table} is lost: nothing was swapped"),
+                ));
+            }
         }
-        Err(Failure::new(
-            Remedy::Retry,
-            anyhow::anyhow!("the job's lock is lost: nothing was swapped"),
-        ))
+        Ok(())
     }
 }
 
 impl JobLock {
-    /// Takes the lock, at once or not at all.
+    /// Takes the locks of all `tables`, at once or not at all.
+    ///
+    /// Nobody waits for a lock, so the order can't make two jobs wait for each
+    /// other; it only says which of two jobs is refused.
     ///
     /// # Errors
     ///
-    /// A failure that names the connection of the job that holds it.
-    pub(crate) async fn take(mut conn: Conn, table: &TableName) -> Result<Self, Failure> {
+    /// A failure that names the table, and the connection of the job that
+    /// works on it.
+    pub(crate) async fn take(mut conn: Conn, tables: &[TableName]) -> Result<Self, Failure> {
         // Should this host vanish, the lock must not outlive it by hours.
         let limit = format!("SET SESSION wait_timeout = {}", IDLE_MAX.as_secs());
         conn.query_drop(limit).await.map_err(lock_error)?;
-        // A lock's name has 64 characters at most. Source: MySQL 9.7 manual,
-        // "Locking Functions". MD5 is gone in 9.7, so the server's SHA2 it is.
-        let name: Option<String> = conn
-            .exec_first(
-                "SELECT CONCAT('oxferry:', LEFT(SHA2(?, 256), 48))",
-                (table.plain(),),
-            )
-            .await
-            .map_err(lock_error)?;
-        let name = name.unwrap_or_default();
-        let taken: Option<Option<i64>> = conn
-            .exec_first("SELECT GET_LOCK(?, 0)", (&name,))
-            .await
-            .map_err(lock_error)?;
-        if taken.flatten() == Some(1) {
-            let connection = conn.id();
-            let holder = Holder { name, connection };
-            return Ok(Self {
-                conn,
-                holder,
-                table: table.clone(),
-            });
+        let mut ordered = tables.to_vec();
+        ordered.sort();
+        ordered.dedup();
+        let mut locks = Vec::with_capacity(ordered.len());
+        for table in ordered {
+            locks.push(take_one(&mut conn, table).await?);
         }
-        let holder: Option<Option<u64>> = conn
-            .exec_first("SELECT IS_USED_LOCK(?)", (&name,))
-            .await
-            .map_err(lock_error)?;
-        let holder = holder
-            .flatten()
-            .map_or_else(String::new, |id| format!(", connection {id}"));
-        let message = format!(
-            "another job is working on {}{holder}: let it end first",
-            table.plain()
-        );
-        Err(Failure::new(Remedy::Retry, anyhow::anyhow!(message)))
+        let connection = conn.id();
+        let holder = Holder { locks, connection };
+        Ok(Self { conn, holder })
     }
 
-    /// Returns what the lock is known by.
+    /// Returns what the locks are known by.
     pub(crate) fn holder(&self) -> Holder {
         self.holder.clone()
     }
 
-    /// Runs as long as the lock is held.
+    /// Runs as long as all locks are held.
     ///
     /// # Errors
     ///
-    /// Only ends with one: the lock or its connection is gone, so that another
+    /// Only ends with one: a lock or the connection is gone, so that another
     /// job may start, and this one must end.
     pub(crate) async fn watch(mut self) -> Failure {
         loop {
             tokio::time::sleep(WATCH_EVERY).await;
-            let query = "SELECT IS_USED_LOCK(?) = CONNECTION_ID()";
-            let asked = self
-                .conn
-                .exec_first::<Option<i64>, _, _>(query, (&self.holder.name,));
-            let lost = match tokio::time::timeout(ANSWER_MAX, asked).await {
-                Ok(Ok(Some(Some(1)))) => continue,
-                Ok(Err(error)) => anyhow::Error::new(error),
-                Ok(Ok(_)) => anyhow::anyhow!("the server says that it isn't held any more"),
-                Err(_) => anyhow::anyhow!("no answer for {} s", ANSWER_MAX.as_secs()),
-            };
-            return Failure::new(Remedy::Retry, lost)
-                .context(format!("the job's lock on {} is lost", self.table.plain()));
+            for lock in &self.holder.locks {
+                let asked = user(&mut self.conn, lock);
+                let lost = match tokio::time::timeout(ANSWER_MAX, asked).await {
+                    Ok(Ok(used)) if used == Some(self.holder.connection) => continue,
+                    Ok(Err(error)) => anyhow::Error::new(error),
+                    Ok(Ok(_)) => anyhow::anyhow!("the server says that it isn't held any more"),
+                    Err(_) => anyhow::anyhow!("no answer for {} s", ANSWER_MAX.as_secs()),
+                };
+                return Failure::new(Remedy::Retry, lost)
+                    .context(format!("the job's lock on {} is lost", lock.table.plain()));
+            }
         }
     }
+}
+
+async fn take_one(conn: &mut Conn, table: TableName) -> Result<Lock, Failure> {
+    // A lock's name has 64 characters at most. Source: MySQL 9.7 manual,
+    // "Locking Functions". MD5 is gone in 9.7, so the server's SHA2 it is.
+    let name: Option<String> = conn
+        .exec_first(
+            "SELECT CONCAT('oxferry:', LEFT(SHA2(?, 256), 48))",
+            (table.plain(),),
+        )
+        .await
+        .map_err(lock_error)?;
+    let name = name.unwrap_or_default();
+    let lock = Lock { table, name };
+    let taken: Option<Option<i64>> = conn
+        .exec_first("SELECT GET_LOCK(?, 0)", (&lock.name,))
+        .await
+        .map_err(lock_error)?;
+    if taken.flatten() == Some(1) {
+        return Ok(lock);
+    }
+    let holder = user(conn, &lock).await.map_err(lock_error)?;
+    let holder = holder.map_or_else(String::new, |id| format!(", connection {id}"));
+    let message = format!(
+        "another job is working on {}{holder}: let it end first",
+        lock.table.plain()
+    );
+    Err(Failure::new(Remedy::Retry, anyhow::anyhow!(message)))
+}
+
+/// Returns the connection that holds the lock, if one does.
+async fn user(conn: &mut Conn, lock: &Lock) -> Result<Option<u32>, mysql_async::Error> {
+    let query = "SELECT IS_USED_LOCK(?)";
+    let used: Option<Option<u32>> = conn.exec_first(query, (&lock.name,)).await?;
+    Ok(used.flatten())
 }
 
 fn lock_error(error: mysql_async::Error) -> Failure {

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::{StreamExt, stream};
 use mysql_async::{Conn, Row, prelude::Queryable};
 use oxferry_copier::{
     BuildSettings, SelectSink,
@@ -17,12 +18,19 @@ use oxferry_copier::{
 use oxferry_cutover::{
     CutoverError, KillBlockers, Sentinel, SwapPair, SwapPlan, SwapReport, drop_old, swap,
 };
-use oxferry_schema::{Remedy, connect};
+use oxferry_schema::{Remedy, TableName, connect};
 use oxferry_state::Phase;
 
 use super::{
-    checkpoint::Saver, comparison::Comparison, finish::Takeover, job::Job, lock::Holder,
-    prepare::Prepared, progress::Progress, signals::Interrupt, summary,
+    checkpoint::Saver,
+    comparison::Comparison,
+    finish::Takeover,
+    job::{Job, JobTable},
+    lock::Holder,
+    prepare::{Prepared, PreparedTable},
+    progress::Progress,
+    signals::Interrupt,
+    summary,
 };
 use crate::failure::{Failure, remedied};
 
@@ -61,7 +69,8 @@ pub(crate) struct Script<'a> {
     pub(crate) prepared: &'a Prepared,
     pub(crate) saver: &'a Saver,
     pub(crate) handle: &'a Handle,
-    pub(crate) sink: &'a SelectSink,
+    /// What writes to the shadows, in the order of the job's tables.
+    pub(crate) sinks: &'a [Arc<SelectSink>],
     pub(crate) comparison: &'a Comparison,
     pub(crate) progress: &'a Progress,
     pub(crate) interrupt: &'a Interrupt,
@@ -72,9 +81,6 @@ pub(crate) struct Script<'a> {
     /// The job's lock, to be looked at once more before the rename.
     pub(crate) lock: Holder,
 }
-
-/// The only table of the job.
-const TABLE: TableId = TableId(0);
 
 impl Script<'_> {
     /// Goes through all phases; until the cutover an interrupt ends it at
@@ -90,9 +96,12 @@ impl Script<'_> {
         self.progress.enter(Phase::Cleanup);
         self.saver.enter(Phase::Cleanup).await?;
         let copied = self.handle.status();
+        // Of no use but for the summary: a copy that has stopped has none.
+        let by_table = self.handle.progress().await.ok();
         let mut conn = connect(&self.job.url, "cleanup").await?;
         let cleaned = clean_up(self.job, &mut conn, self.saver).await;
-        summary::log(self.job, &copied, self.comparison, &report, self.progress).await;
+        let counts = (&copied, by_table.as_ref());
+        summary::log(self.job, counts, self.comparison, &report, self.progress).await;
         cleaned
     }
 
@@ -102,8 +111,7 @@ impl Script<'_> {
         self.enter(Phase::CatchUp).await?;
         self.catch_up().await?;
         self.progress.expect_rows(self.handle.status().rows_copied);
-        let has_unique = self.prepared.deferred.unique_names().next().is_some();
-        if has_unique {
+        if self.prepared.builds_unique() {
             // Nothing may be copied again while a unique index is built.
             self.index_and_analyze().await?;
             self.comparison.run().await?;
@@ -141,25 +149,28 @@ impl Script<'_> {
 
     /// Builds what was left out while copying. A unique index needs a target
     /// that is exactly a state of the source; others don't mind changes.
+    ///
+    /// Changes wait at that point, so the tables that don't need it come first,
+    /// and those that do share it.
     async fn build_indexes(&self) -> Result<(), Failure> {
-        let deferred = &self.prepared.deferred;
-        if deferred.is_empty() {
+        let tables = || self.prepared.tables.iter().enumerate();
+        if tables().all(|(_, table)| table.deferred.is_empty()) {
             return Ok(());
         }
         self.enter(Phase::Index).await?;
-        let unique = deferred.unique_names().next().is_some();
-        if unique {
+        self.build(tables().filter(|(_, table)| !table.builds_unique()))
+            .await?;
+        if self.prepared.builds_unique() {
+            let unique = tables().filter(|(_, table)| table.builds_unique());
             self.catch_up().await?;
             self.handle.hold_consistent().await?;
-        }
-        deferred
-            .build(&self.prepared.connections, BuildSettings::default())
-            .await?;
-        if unique {
-            if !self.prepared.new_uniques.is_empty() {
-                self.sink.set_exclusive();
+            self.build(unique.clone()).await?;
+            for (at, table) in unique {
+                if let (false, Some(sink)) = (table.new_uniques.is_empty(), self.sinks.get(at)) {
+                    sink.set_exclusive();
+                }
+                self.handle.indexes_built(TableId(at)).await?;
             }
-            self.handle.indexes_built(TABLE).await?;
             self.handle.release().await?;
         }
         let forget = |checkpoint: &mut oxferry_state::Checkpoint| {
@@ -171,29 +182,34 @@ impl Script<'_> {
         self.saver.save(forget).await
     }
 
-    async fn analyze(&self) -> Result<(), Failure> {
-        let shadow = &self.job.names.shadow;
-        let failed = |error| {
-            Failure::new(Remedy::Retry, error).context(format!("analyzing {}", shadow.plain()))
-        };
-        let mut conn = connect(&self.job.url, "analyze").await?;
-        let rows: Vec<Row> = conn
-            .query(format!("ANALYZE TABLE {shadow}"))
-            .await
-            .map_err(|error| failed(anyhow::Error::new(error)))?;
-        let text = |row: &Row, name: &str| row.get::<String, _>(name).unwrap_or_default();
-        match rows
-            .iter()
-            .find(|row| text(row, "Msg_type").eq_ignore_ascii_case("error"))
-        {
-            Some(row) => Err(failed(anyhow::anyhow!(text(row, "Msg_text")))),
-            None => Ok(()),
+    /// Builds the indexes of some tables, of as many at once as chunks are
+    /// copied at once.
+    async fn build(
+        &self,
+        tables: impl Iterator<Item = (usize, &PreparedTable)>,
+    ) -> Result<(), Failure> {
+        let connections = &self.prepared.connections;
+        let builds = tables
+            .filter(|(_, table)| !table.deferred.is_empty())
+            .map(|(_, table)| table.deferred.build(connections, BuildSettings::default()));
+        let mut built = stream::iter(builds).buffer_unordered(self.job.args.copy.threads.get());
+        while let Some(built) = built.next().await {
+            built?;
         }
+        Ok(())
+    }
+
+    async fn analyze(&self) -> Result<(), Failure> {
+        let mut conn = connect(&self.job.url, "analyze").await?;
+        for table in &self.job.tables {
+            analyze(&mut conn, &table.names.shadow).await?;
+        }
+        Ok(())
     }
 
     /// Waits for the sentinel to be dropped, and keeps both tables compared.
     async fn postpone(&self) -> Result<(), Failure> {
-        let sentinel = Sentinel::new(self.job.names.sentinel.clone());
+        let sentinel = Sentinel::new(self.job.sentinel.clone());
         let mut conn = connect(&self.job.url, "sentinel").await?;
         if !sentinel.exists(&mut conn).await? {
             return Ok(());
@@ -230,14 +246,8 @@ impl Script<'_> {
 
     async fn cut_over(&self) -> Result<SwapReport, Failure> {
         self.enter(Phase::Cutover).await?;
-        let names = &self.job.names;
         let args = &self.job.args.cutover;
-        let pair = SwapPair {
-            source: self.job.source.name.clone(),
-            shadow: names.shadow.clone(),
-            old: names.old.clone(),
-        };
-        let mut plan = SwapPlan::new(pair)
+        let mut plan = swap_plan(self.job)?
             .with_lock_wait(args.lock_wait)
             .with_quiesce_wait(QUIESCE_MAX);
         if let Some(after) = args.kill_blockers_after {
@@ -251,14 +261,48 @@ impl Script<'_> {
     }
 }
 
+/// Every table of the job and its shadow, to change places in one statement.
+fn swap_plan(job: &Job) -> Result<SwapPlan, Failure> {
+    let pair = |table: &JobTable| SwapPair {
+        source: table.source.name.clone(),
+        shadow: table.names.shadow.clone(),
+        old: table.names.old.clone(),
+    };
+    let mut pairs = job.tables.iter().map(pair);
+    let first = pairs
+        .next()
+        .ok_or_else(|| Failure::new(Remedy::Bug, anyhow::anyhow!("a cutover without a table")))?;
+    Ok(pairs.fold(SwapPlan::new(first), SwapPlan::with_pair))
+}
+
+async fn analyze(conn: &mut Conn, shadow: &TableName) -> Result<(), Failure> {
+    let failed =
+        |error| Failure::new(Remedy::Retry, error).context(format!("analyzing {}", shadow.plain()));
+    let rows: Vec<Row> = conn
+        .query(format!("ANALYZE TABLE {shadow}"))
+        .await
+        .map_err(|error| failed(anyhow::Error::new(error)))?;
+    let text = |row: &Row, name: &str| row.get::<String, _>(name).unwrap_or_default();
+    match rows
+        .iter()
+        .find(|row| text(row, "Msg_type").eq_ignore_ascii_case("error"))
+    {
+        Some(row) => Err(failed(anyhow::anyhow!(text(row, "Msg_text")))),
+        None => Ok(()),
+    }
+}
+
 /// Drops what the job made, the checkpoint last: until then a repeated call
 /// knows that the tables are swapped.
 pub(crate) async fn clean_up(job: &Job, conn: &mut Conn, saver: &Saver) -> Result<(), Failure> {
-    Sentinel::new(job.names.sentinel.clone()).drop(conn).await?;
-    if job.args.cutover.keep_old_table {
-        tracing::info!(table = %job.names.old.plain(), "the old table is kept");
-    } else {
-        drop_old(conn, &job.names.old, DROP_LOCK_WAIT).await?;
+    Sentinel::new(job.sentinel.clone()).drop(conn).await?;
+    for table in &job.tables {
+        let old = &table.names.old;
+        if job.args.cutover.keep_old_table {
+            tracing::info!(table = %old.plain(), "the old table is kept");
+        } else {
+            drop_old(conn, old, DROP_LOCK_WAIT).await?;
+        }
     }
     saver.clear().await
 }

@@ -1,17 +1,18 @@
 //! `oxferry plan migrate`: every check of the real run, and what would happen.
 
-use oxferry_copier::{CopyPlan, DeferredIndexes, engine::Mode};
-use oxferry_schema::{Altered, Table, connect};
+use oxferry_copier::{ChunkLimits, CopyPlan, DeferredIndexes, engine::Mode};
+use oxferry_schema::{Altered, Ident, Table, connect};
 
 use super::{
-    job::Job,
+    check,
+    job::{Job, JobTable},
     lock::JobLock,
-    prepare,
+    shape,
     start::{self, Start},
 };
 use crate::{args::MigrateArgs, failure::Failure};
 
-/// Checks everything and says what would happen. A scratch copy of the table,
+/// Checks everything and says what would happen. A scratch copy of each table,
 /// without rows, is made for a moment; nothing else is written.
 ///
 /// # Errors
@@ -19,66 +20,183 @@ use crate::{args::MigrateArgs, failure::Failure};
 /// The failure, and so the exit code, that the real run would end with.
 pub(crate) async fn run(args: MigrateArgs) -> Result<(), Failure> {
     let (job, mut conn) = Job::look(args).await?;
-    // A job and a plan would use the same scratch table.
+    // A job and a plan would use the same scratch tables.
     let lock = connect(&job.url, "lock").await?;
-    let _lock = JobLock::take(lock, &job.source.name).await?;
+    let _lock = JobLock::take(lock, &job.sources()).await?;
     let (found, _) = super::look_around(&job, &mut conn).await?;
-    let start = start::decide(found, &job.identity, &job.names, job.args.run.fresh)?;
-    let altered = prepare::check(&job, &mut conn).await?;
-    let deferred = prepare::deferred(&job, &altered.mapping, &altered.table);
-    let bare = prepare::without(&altered.table, &deferred);
-    let plan = prepare::plan(&job, &altered.mapping, &bare)?;
-    say(&job, &start, &altered, (&plan, &deferred));
+    let start = start::decide(found, &job.identity, job.args.run.fresh)?;
+    let all = check::check(&job, &mut conn).await?;
+    let tables = job.tables.iter().zip(&all);
+    let planned = tables.map(|(table, altered)| Planned::new(table, altered));
+    let planned = planned.collect::<Result<Vec<_>, Failure>>()?;
+    say_start(&start);
+    for table in &planned {
+        table.say(&job);
+    }
+    say_job(&job);
     Ok(())
 }
 
-fn say(
-    job: &Job,
-    start: &Start,
-    altered: &Altered,
-    (plan, deferred): (&CopyPlan, &DeferredIndexes),
-) {
+/// One table, and how it would be copied.
+struct Planned<'a> {
+    table: &'a JobTable,
+    altered: &'a Altered,
+    plan: CopyPlan,
+    deferred: DeferredIndexes,
+}
+
+impl<'a> Planned<'a> {
+    fn new(table: &'a JobTable, altered: &'a Altered) -> Result<Self, Failure> {
+        let deferred = shape::deferred(table, &altered.mapping, &altered.table);
+        let bare = shape::without(&altered.table, &deferred);
+        Ok(Self {
+            plan: shape::plan(table, &altered.mapping, &bare)?,
+            table,
+            altered,
+            deferred,
+        })
+    }
+
+    fn say(&self, job: &Job) {
+        let Self {
+            table,
+            altered,
+            plan,
+            deferred,
+        } = self;
+        let source = &table.source;
+        let name = source.name.plain();
+        let mode = match plan.mode() {
+            Mode::Ranged => "ranged",
+            Mode::Ordered => "ordered",
+        };
+        tracing::info!(
+            table = %name,
+            algorithm = "copy",
+            key = %table.key.index.as_str(),
+            mode,
+            rows_about = source.row_estimate,
+            chunks_at_least = chunks_at_least(job, table),
+            "would be copied and swapped"
+        );
+        tracing::info!(
+            table = %name,
+            added = %columns(&altered.mapping.added, &altered.table),
+            dropped = %columns(&altered.mapping.dropped, source),
+            renamed = %renamed(table, altered),
+            "columns"
+        );
+        let new = shape::new_uniques(table, &altered.mapping, &altered.table);
+        tracing::info!(
+            table = %name,
+            indexes = %list(deferred.names()),
+            new_or_stricter_unique = %list(new.iter()),
+            "indexes that are built after the copy"
+        );
+        tracing::info!(
+            table = %name,
+            disk_needed = %bytes_text(source.size_bytes),
+            shadow = %table.names.shadow.plain(),
+            old = %table.names.old.plain(),
+            "tables that would be made beside it"
+        );
+    }
+}
+
+fn say_start(start: &Start) {
     let how = match start {
-        Start::Fresh { leftovers: false } => "starts anew",
-        Start::Fresh { leftovers: true } => "drops what an earlier run built, and starts anew",
-        Start::Resume(_) => "goes on where an earlier run stopped",
-        Start::CleanUp(_) => "cleans up after an earlier run, which has swapped the tables",
+        Start::Fresh { leftovers: false } => "would start anew",
+        Start::Fresh { leftovers: true } => "would drop what an earlier run built, and start anew",
+        Start::Resume(_) => "would go on where an earlier run stopped",
+        Start::CleanUp(_) => {
+            "would only clean up after an earlier run, which has swapped the tables"
+        }
     };
-    let mode = match plan.mode() {
-        Mode::Ranged => "ranged",
-        Mode::Ordered => "ordered",
-    };
-    let name = |table: &oxferry_schema::TableName| table.plain();
-    let columns = |places: &[usize], table: &Table| {
-        let names = places
-            .iter()
-            .filter_map(|at| Some(table.columns.get(*at)?.name.as_str().to_owned()));
-        names.collect::<Vec<_>>().join(", ")
-    };
-    tracing::info!(table = %name(&job.source.name), rows_about = job.source.row_estimate, bytes_about = job.source.size_bytes, "would copy the table; the job {how}");
-    tracing::info!(key = %job.key.index.as_str(), mode, "rows are told apart by this key");
+    tracing::info!("the job {how}");
+}
+
+fn say_job(job: &Job) {
+    let sizes = job.tables.iter().map(|table| table.source.size_bytes);
+    let disk = sizes.fold(0, u64::saturating_add);
     tracing::info!(
-        added = %columns(&altered.mapping.added, &altered.table),
-        dropped = %columns(&altered.mapping.dropped, &job.source),
-        renamed = %renamed(job, altered),
-        "columns"
+        tables = job.tables.len(),
+        state = %job.state.plain(),
+        sentinel = %job.sentinel.plain(),
+        sentinel_made = job.args.cutover.defer_cutover,
+        "tables of the job itself"
     );
-    let later: Vec<_> = deferred
-        .names()
-        .map(oxferry_schema::Ident::as_str)
-        .collect();
-    tracing::info!(indexes = %later.join(", "), "built after the copy");
     tracing::info!(
-        shadow = %name(&job.names.shadow), state = %name(&job.names.state), old = %name(&job.names.old),
-        sentinel = %name(&job.names.sentinel), "tables that the job would make"
+        disk_needed = %bytes_text(disk),
+        "about what the tables take now, indexes included, until the old ones are dropped; the binary \
+         log grows by about as much as the rows take; how much is free the server doesn't tell: look \
+         at its host"
     );
 }
 
-fn renamed(job: &Job, altered: &Altered) -> String {
+/// As many chunks as there are if none has to be cut short to keep to its time.
+fn chunks_at_least(job: &Job, table: &JobTable) -> u64 {
+    let by_bytes = job.args.copy.chunk_bytes / table.row_bytes().max(1);
+    let rows = by_bytes.clamp(1, ChunkLimits::default().rows_max);
+    table.source.row_estimate.div_ceil(rows).max(1)
+}
+
+fn columns(places: &[usize], table: &Table) -> String {
+    let names = places.iter().filter_map(|at| table.columns.get(*at));
+    list(names.map(|column| &column.name))
+}
+
+fn renamed(table: &JobTable, altered: &Altered) -> String {
     let pairs = altered.mapping.pairs.iter().filter_map(|pair| {
-        let from = job.source.columns.get(pair.source)?.name.as_str();
+        let from = table.source.columns.get(pair.source)?.name.as_str();
         let to = altered.table.columns.get(pair.target)?.name.as_str();
         (from != to).then(|| format!("{from} to {to}"))
     });
     pairs.collect::<Vec<_>>().join(", ")
+}
+
+fn list<'a>(names: impl Iterator<Item = &'a Ident>) -> String {
+    let names: Vec<&str> = names.map(Ident::as_str).collect();
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    names.join(", ")
+}
+
+/// Writes a size with one digit behind the point: `16.0 KiB`.
+fn bytes_text(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut tenths = u128::from(bytes) * 10;
+    let mut units = UNITS.into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    for larger in units {
+        if tenths < 10_240 {
+            break;
+        }
+        tenths /= 1024;
+        unit = larger;
+    }
+    if unit == "B" {
+        return format!("{bytes} B");
+    }
+    format!("{}.{} {unit}", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_written_with_units() {
+        let texts = [0, 1023, 1024, 16 * 1024, 1536 << 20, 3 << 40, u64::MAX].map(bytes_text);
+        let expected = [
+            "0 B",
+            "1023 B",
+            "1.0 KiB",
+            "16.0 KiB",
+            "1.5 GiB",
+            "3.0 TiB",
+            "16777215.9 TiB",
+        ];
+        assert_eq!(texts, expected);
+    }
 }

@@ -4,11 +4,9 @@ use oxferry_schema::{Remedy, TableName};
 
 use super::privileges;
 
-/// What preflight looks at.
+/// What preflight looks at of the server.
 #[derive(Clone, Debug)]
-pub(crate) struct Facts {
-    /// The table that is to change.
-    pub(crate) table: TableName,
+pub(crate) struct ServerFacts {
     /// The server's version, as it prints it.
     pub(crate) version: String,
     /// Its numbers: major, minor, patch.
@@ -33,6 +31,13 @@ pub(crate) struct Facts {
     pub(crate) read_only: bool,
     /// The lines of `SHOW GRANTS`.
     pub(crate) grants: Vec<String>,
+}
+
+/// What preflight looks at of one table.
+#[derive(Clone, Debug)]
+pub(crate) struct TableFacts {
+    /// The table that is to change.
+    pub(crate) table: TableName,
     /// The table's engine.
     pub(crate) engine: String,
     /// What makes the table's key unfit, if anything.
@@ -64,15 +69,6 @@ pub(crate) struct Problem {
 /// Operators".
 const VERSION_MIN: (u16, u16, u16) = (8, 0, 17);
 
-/// Returns every problem, those of the server first.
-pub(crate) fn problems(facts: &Facts) -> Vec<Problem> {
-    server_problems(facts)
-        .into_iter()
-        .chain(privilege_problem(facts))
-        .chain(table_problems(facts))
-        .collect()
-}
-
 /// Returns the remedy that decides the exit code: missing settings and
 /// privileges come before what is wrong with the table.
 pub(crate) fn remedy(problems: &[Problem]) -> Remedy {
@@ -92,7 +88,8 @@ fn setting(what: String, fix: &str) -> Problem {
     }
 }
 
-fn server_problems(facts: &Facts) -> Vec<Problem> {
+/// Returns what is wrong with the server, whatever the tables.
+pub(crate) fn server_problems(facts: &ServerFacts) -> Vec<Problem> {
     let mut found = Vec::new();
     if facts.mariadb || facts.version_numbers < VERSION_MIN {
         let what = format!("the server is version {}", facts.version);
@@ -143,31 +140,23 @@ fn server_problems(facts: &Facts) -> Vec<Problem> {
     found
 }
 
-fn privilege_problem(facts: &Facts) -> Option<Problem> {
-    let missing = privileges::missing(&facts.grants, &facts.table);
-    let (on_server, in_database): (Vec<&str>, Vec<&str>) = missing
-        .iter()
-        .partition(|privilege| privileges::ON_SERVER.contains(privilege));
-    let grants = [
-        (on_server, "*.*".to_owned()),
-        (in_database, format!("{}.*", facts.table.schema)),
-    ];
-    let fixes: Vec<String> = grants
-        .iter()
-        .filter(|(privileges, _)| !privileges.is_empty())
-        .map(|(privileges, scope)| {
-            format!("GRANT {} ON {scope} TO the user", privileges.join(", "))
-        })
-        .collect();
-    (!fixes.is_empty()).then(|| {
-        setting(
-            format!("missing privileges: {}", missing.join(", ")),
-            &fixes.join("; "),
-        )
-    })
+/// Returns which privileges the user lacks for a job on `tables`.
+pub(crate) fn privilege_problems(grants: &[String], tables: &[TableName]) -> Option<Problem> {
+    let missing = privileges::missing(grants, tables);
+    if missing.is_empty() {
+        return None;
+    }
+    let what = join(missing.iter().map(ToString::to_string));
+    let fix = join(missing.iter().map(privileges::Missing::grant));
+    Some(setting(format!("missing privileges: {what}"), &fix))
 }
 
-fn table_problems(facts: &Facts) -> Vec<Problem> {
+fn join(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join("; ")
+}
+
+/// Returns what is wrong with one table; each problem names it.
+pub(crate) fn table_problems(facts: &TableFacts) -> Vec<Problem> {
     let mut found = Vec::new();
     let mut refuse = |what: String, fix: &str| {
         found.push(Problem {
@@ -211,10 +200,8 @@ mod tests {
 
     use super::*;
 
-    fn facts() -> Facts {
-        let name = |text: &str| Ident::new(text).unwrap();
-        Facts {
-            table: TableName::new(name("d"), name("t")),
+    fn server() -> ServerFacts {
+        ServerFacts {
             version: "9.7.4".to_owned(),
             version_numbers: (9, 7, 4),
             mariadb: false,
@@ -227,6 +214,16 @@ mod tests {
             prepared_xa: Vec::new(),
             read_only: false,
             grants: vec!["GRANT ALL PRIVILEGES ON *.* TO `root`@`localhost`".to_owned()],
+        }
+    }
+
+    fn name(schema: &str, table: &str) -> TableName {
+        TableName::new(Ident::new(schema).unwrap(), Ident::new(table).unwrap())
+    }
+
+    fn table() -> TableFacts {
+        TableFacts {
+            table: name("d", "t"),
             engine: "InnoDB".to_owned(),
             key_problem: None,
             foreign_keys: Vec::new(),
@@ -237,12 +234,17 @@ mod tests {
 
     #[test]
     fn a_fit_server_and_table_have_no_problems() {
-        assert_eq!(problems(&facts()), []);
+        assert_eq!(server_problems(&server()), []);
+        assert_eq!(
+            privilege_problems(&server().grants, &[name("d", "t")]),
+            None
+        );
+        assert_eq!(table_problems(&table()), []);
     }
 
     #[test]
     fn all_problems_are_named_at_once() {
-        let unfit = Facts {
+        let unfit = ServerFacts {
             log_bin: false,
             binlog_format: "STATEMENT".to_owned(),
             binlog_row_image: "MINIMAL".to_owned(),
@@ -252,25 +254,30 @@ mod tests {
             prepared_xa: vec!["X'61',X'',1".to_owned()],
             read_only: true,
             version_numbers: (5, 7, 44),
+            ..server()
+        };
+        let mut found = server_problems(&unfit);
+        assert_eq!(found.len(), 9);
+        let unfit = TableFacts {
             engine: "MyISAM".to_owned(),
             key_problem: Some("no key".to_owned()),
             foreign_keys: vec!["fk_a".to_owned()],
             referenced_by: vec!["d.u".to_owned()],
             triggers: vec!["tr".to_owned()],
-            grants: Vec::new(),
-            ..facts()
+            ..table()
         };
-        let found = problems(&unfit);
-        assert_eq!(found.len(), 15);
+        let of_table = table_problems(&unfit);
+        assert_eq!(of_table.len(), 5);
+        found.splice(0..0, of_table);
         assert!(found.iter().all(|problem| !problem.fix.is_empty()));
         assert_eq!(remedy(&found), Remedy::Privileges);
     }
 
     #[test]
     fn what_is_wrong_with_the_table_alone_is_a_wrong_call() {
-        let found = problems(&Facts {
+        let found = table_problems(&TableFacts {
             triggers: vec!["tr".to_owned()],
-            ..facts()
+            ..table()
         });
         assert_eq!(remedy(&found), Remedy::Usage);
         assert_eq!(found[0].what, "d.t has triggers: tr");
@@ -278,11 +285,21 @@ mod tests {
 
     #[test]
     fn a_missing_privilege_comes_with_its_grant() {
-        let grants = vec!["GRANT SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER, LOCK TABLES, TRIGGER ON `d`.* TO `u`@`%`".to_owned()];
-        let found = problems(&Facts { grants, ..facts() });
+        let all =
+            "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, INDEX, ALTER, LOCK TABLES, TRIGGER";
+        let grants = vec![
+            format!("GRANT {all} ON `d`.* TO `u`@`%`"),
+            format!("GRANT {} ON `e`.* TO `u`@`%`", all.replace("DROP, ", "")),
+        ];
+        let tables = [name("d", "t"), name("e", "a"), name("e", "b")];
+        let found = privilege_problems(&grants, &tables).unwrap();
         assert_eq!(
-            found[0].fix,
-            "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO the user"
+            found.what,
+            "missing privileges: REPLICATION SLAVE, REPLICATION CLIENT; DROP on e"
+        );
+        assert_eq!(
+            found.fix,
+            "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO the user; GRANT DROP ON `e`.* TO the user"
         );
     }
 }

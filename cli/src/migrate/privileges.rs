@@ -1,6 +1,8 @@
 //! Which privileges a job needs and lacks, read from `SHOW GRANTS`.
 
-use oxferry_schema::TableName;
+use std::{collections::BTreeSet, fmt, iter};
+
+use oxferry_schema::{Ident, TableName};
 
 /// What the job does in the table's database.
 ///
@@ -23,11 +25,44 @@ pub(crate) const IN_DATABASE: [&str; 10] = [
 /// What the job does on the whole server: read the binary log.
 pub(crate) const ON_SERVER: [&str; 2] = ["REPLICATION SLAVE", "REPLICATION CLIENT"];
 
-/// Returns the privileges that `grants`, the lines of `SHOW GRANTS`, lack.
+/// Privileges that are missing at one place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Missing {
+    /// The database; `None` for the whole server.
+    pub(crate) database: Option<Ident>,
+    /// What is missing there; never empty.
+    pub(crate) privileges: Vec<&'static str>,
+}
+
+impl Missing {
+    /// Returns the statement that grants what is missing.
+    pub(crate) fn grant(&self) -> String {
+        let scope = match &self.database {
+            Some(database) => format!("{database}.*"),
+            None => "*.*".to_owned(),
+        };
+        let privileges = self.privileges.join(", ");
+        format!("GRANT {privileges} ON {scope} TO the user")
+    }
+}
+
+impl fmt::Display for Missing {
+    /// Writes the privileges, and where they are missing if not everywhere.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.privileges.join(", "))?;
+        match &self.database {
+            Some(database) => write!(f, " on {}", database.as_str()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns the privileges that `grants`, the lines of `SHOW GRANTS`, lack for a
+/// job on `tables`: on the server, and on each database once.
 ///
 /// Reads grants on `*.*`, on the database (as a pattern) and on the table;
 /// grants on single columns don't count; a partial revoke takes away.
-pub(crate) fn missing(grants: &[String], table: &TableName) -> Vec<&'static str> {
+pub(crate) fn missing(grants: &[String], tables: &[TableName]) -> Vec<Missing> {
     let lines: Vec<Grant<'_>> = grants
         .iter()
         .filter_map(|line| Grant::parse(line))
@@ -35,15 +70,31 @@ pub(crate) fn missing(grants: &[String], table: &TableName) -> Vec<&'static str>
     let on_server = ON_SERVER
         .iter()
         .filter(|p| !held(&lines, p, |scope| scope == Scope::Server));
+    let on_server = Missing {
+        database: None,
+        privileges: on_server.copied().collect(),
+    };
+    let databases: BTreeSet<&Ident> = tables.iter().map(|table| &table.schema).collect();
+    let in_databases = databases
+        .into_iter()
+        .map(|database| missing_in(&lines, database));
+    let places = iter::once(on_server).chain(in_databases);
+    places.filter(|one| !one.privileges.is_empty()).collect()
+}
+
+fn missing_in(lines: &[Grant<'_>], database: &Ident) -> Missing {
     let in_database = IN_DATABASE.iter().filter(|privilege| {
-        !held(&lines, privilege, |scope| match scope {
+        !held(lines, privilege, |scope| match scope {
             Scope::Server => true,
-            Scope::Database(pattern) => matches_pattern(pattern, table.schema.as_str()),
+            Scope::Database(pattern) => matches_pattern(pattern, database.as_str()),
             // The tables beside the source need the privileges too.
             Scope::Other => false,
         })
     });
-    on_server.chain(in_database).copied().collect()
+    Missing {
+        database: Some(database.clone()),
+        privileges: in_database.copied().collect(),
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -129,14 +180,14 @@ fn matches_pattern(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use oxferry_schema::Ident;
-
     use super::*;
 
     fn lacks(grants: &[&str]) -> Vec<&'static str> {
         let name = |text: &str| Ident::new(text).unwrap();
         let grants: Vec<String> = grants.iter().map(|g| (*g).to_owned()).collect();
-        missing(&grants, &TableName::new(name("my_db"), name("t")))
+        let tables = [TableName::new(name("my_db"), name("t"))];
+        let missing = missing(&grants, &tables).into_iter();
+        missing.flat_map(|missing| missing.privileges).collect()
     }
 
     const DATABASE: &str =

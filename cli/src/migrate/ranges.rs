@@ -1,7 +1,7 @@
 //! The ranges of a comparison: those of the copy where they are known, so
 //! that nobody looks for them twice; else cut anew.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxferry_copier::{Chunker, Connections, CopyError, TableChunker};
 use oxferry_schema::{Ident, Key, KeyRange, KeySide, TableName};
@@ -9,22 +9,37 @@ use oxferry_verifier::{FeedError, Ranges};
 
 use super::{job::Job, prepare::Prepared};
 
-/// Ranges that are remembered at most, about a hundred bytes each; a table
-/// with more is cut anew for its comparison.
+/// Ranges that a job remembers at most, about a hundred bytes each, an even
+/// share of each table; a table with more is cut anew for its comparison.
 const KEPT_MAX: usize = 100_000;
 
 /// Rows of one comparison that is cut anew: many enough that the round trips
 /// cost nothing, few enough that a busy table seldom changes one meanwhile.
 const ROWS_MAX: u64 = 50_000;
 
-/// The ranges that a run has copied, in key order.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Copied(Arc<Mutex<Vec<KeyRange>>>);
+/// The ranges of a table that a run has copied, in key order.
+#[derive(Clone, Debug)]
+pub(crate) struct Copied {
+    ranges: Arc<Mutex<Vec<KeyRange>>>,
+    kept_max: usize,
+}
 
 impl Copied {
+    /// Prepares to remember the ranges of one table out of `tables`.
+    pub(crate) fn one_of(tables: usize) -> Self {
+        Self {
+            ranges: Arc::default(),
+            kept_max: KEPT_MAX / tables.max(1),
+        }
+    }
+
+    fn ranges(&self) -> MutexGuard<'_, Vec<KeyRange>> {
+        self.ranges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn push(&self, range: KeyRange) {
-        let mut ranges = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if ranges.len() < KEPT_MAX {
+        let mut ranges = self.ranges();
+        if ranges.len() < self.kept_max {
             ranges.push(range);
         }
     }
@@ -32,7 +47,7 @@ impl Copied {
     /// Returns up to `count` keys, evenly out of the whole table: the first
     /// keys of ranges. Some rows may be gone by now.
     pub(crate) fn sample(&self, count: usize) -> Vec<Key> {
-        let ranges = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ranges = self.ranges();
         let step = ranges.len().div_ceil(count.max(1)).max(1);
         ranges
             .iter()
@@ -44,7 +59,7 @@ impl Copied {
     /// Returns the ranges if they are the whole table: not after a resume, nor
     /// when there were too many.
     fn whole(&self) -> Option<Vec<KeyRange>> {
-        let ranges = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ranges = self.ranges();
         let starts_open = ranges.first().is_some_and(|range| range.lower.is_none());
         let ends_open = ranges.last().is_some_and(|range| range.upper.is_none());
         let joined = ranges
@@ -77,9 +92,17 @@ impl Chunker for NotingChunker {
     }
 }
 
-/// What a job compares, range by range.
+/// What a job compares, range by range and table by table.
 #[derive(Debug)]
 pub(crate) struct JobRanges {
+    tables: Vec<TableRanges>,
+    /// The table whose ranges come next.
+    current: usize,
+}
+
+/// What of one table is compared.
+#[derive(Debug)]
+struct TableRanges {
     connections: Arc<Connections>,
     table: TableName,
     index: Ident,
@@ -97,21 +120,32 @@ enum Next {
 }
 
 impl JobRanges {
-    pub(crate) fn new(job: &Job, prepared: &Prepared, copied: Copied) -> Self {
-        let row_bytes = job
-            .source
-            .size_bytes
-            .checked_div(job.source.row_estimate)
-            .unwrap_or(0);
-        Self {
+    /// Cuts the tables of `job`; `copied` is what is known of each.
+    pub(crate) fn new(job: &Job, prepared: &Prepared, copied: &[Copied]) -> Self {
+        let bytes = job.args.copy.chunk_bytes;
+        let tables = prepared.of(job).zip(copied);
+        let tables = tables.map(|((table, ready), copied)| TableRanges {
             connections: Arc::clone(&prepared.connections),
-            table: job.source.name.clone(),
-            index: job.key.index.clone(),
-            side: prepared.plan.source_side().clone(),
-            rows: (job.args.copy.chunk_bytes / row_bytes.max(1)).clamp(1, ROWS_MAX),
-            copied,
+            table: table.source.name.clone(),
+            index: table.key.index.clone(),
+            side: ready.plan.source_side().clone(),
+            rows: (bytes / table.row_bytes().max(1)).clamp(1, ROWS_MAX),
+            copied: copied.clone(),
             next: Next::Known(Vec::new().into_iter()),
+        });
+        Self {
+            tables: tables.collect(),
+            current: 0,
         }
+    }
+}
+
+impl TableRanges {
+    fn restart(&mut self) {
+        self.next = match self.copied.whole() {
+            Some(ranges) => Next::Known(ranges.into_iter()),
+            None => Next::Cut(Box::new(self.cut())),
+        };
     }
 
     fn cut(&self) -> TableChunker {
@@ -124,25 +158,32 @@ impl JobRanges {
             vec![KeyRange::ALL],
         )
     }
+
+    async fn next(&mut self) -> Result<Option<KeyRange>, FeedError> {
+        match &mut self.next {
+            Next::Known(ranges) => Ok(ranges.next()),
+            Next::Cut(chunker) => chunker
+                .next(self.rows)
+                .await
+                .map_err(|error| FeedError::new("finding the next range", error.remedy(), error)),
+        }
+    }
 }
 
 impl Ranges for JobRanges {
     fn restart(&mut self) {
-        self.next = match self.copied.whole() {
-            Some(ranges) => Next::Known(ranges.into_iter()),
-            None => Next::Cut(Box::new(self.cut())),
-        };
+        self.tables.iter_mut().for_each(TableRanges::restart);
+        self.current = 0;
     }
 
     async fn next(&mut self) -> Result<Option<(usize, KeyRange)>, FeedError> {
-        let range = match &mut self.next {
-            Next::Known(ranges) => ranges.next(),
-            Next::Cut(chunker) => chunker
-                .next(self.rows)
-                .await
-                .map_err(|error| FeedError::new("finding the next range", error.remedy(), error))?,
-        };
-        Ok(range.map(|range| (0, range)))
+        while let Some(table) = self.tables.get_mut(self.current) {
+            if let Some(range) = table.next().await? {
+                return Ok(Some((self.current, range)));
+            }
+            self.current += 1;
+        }
+        Ok(None)
     }
 }
 
@@ -161,19 +202,19 @@ mod tests {
     }
 
     fn copied(ranges: &[KeyRange]) -> Option<usize> {
-        let copied = Copied::default();
+        let copied = Copied::one_of(1);
         ranges.iter().for_each(|range| copied.push(range.clone()));
         copied.whole().map(|ranges| ranges.len())
     }
 
     #[test]
     fn a_sample_is_spread_over_the_table() {
-        let copied = Copied::default();
+        let copied = Copied::one_of(1);
         (0..1000).for_each(|at| copied.push(range(Some(at), Some(at + 1))));
         let keys = copied.sample(10);
         assert_eq!(keys.len(), 10);
         assert_eq!(keys.last().map(ToString::to_string).as_deref(), Some("900"));
-        assert!(Copied::default().sample(10).is_empty());
+        assert!(Copied::one_of(1).sample(10).is_empty());
     }
 
     #[test]

@@ -23,10 +23,10 @@ use tokio::task::{JoinError, JoinHandle};
 use super::{
     checkpoint::Saver,
     comparison::{self, Comparison, JobFeed},
-    job::Job,
+    job::{Job, JobTable},
     lock::JobLock,
     phases::Script,
-    prepare::Prepared,
+    prepare::{Prepared, PreparedTable},
     progress::{Progress, Snapshot},
     ranges::{Copied, NotingChunker},
     signals::Interrupt,
@@ -68,11 +68,12 @@ pub(crate) async fn run(
     (lock, progress, interrupt): (JobLock, &Progress, &Interrupt),
 ) -> Result<(), Failure> {
     let throttling = Throttling::new(job)?;
-    let (touched, copied) = (comparison::touched(), Copied::default());
-    let connections = Arc::clone(&prepared.connections);
-    let sink = Arc::new(SelectSink::new(connections, prepared.plan.clone()));
-    let table = table_setup(job, &prepared, Arc::clone(&sink), copied.clone());
-    let (handle, driver) = start(job, &prepared, table, Arc::clone(&touched)).await?;
+    let count = job.tables.len();
+    let touched = comparison::touched(count);
+    let copied: Vec<Copied> = (0..count).map(|_| Copied::one_of(count)).collect();
+    let sinks = sinks(&prepared);
+    let tables = table_setups(job, &prepared, &sinks, &copied);
+    let (handle, driver) = start(job, &prepared, tables, Arc::clone(&touched)).await?;
     let in_cutover = Arc::new(AtomicBool::new(false));
     let throttle = (throttling.pacer(), Arc::clone(&in_cutover));
     let feed = JobFeed::new(job, handle.clone(), throttle, touched);
@@ -86,7 +87,7 @@ pub(crate) async fn run(
         prepared: &prepared,
         saver,
         handle: &handle,
-        sink: &sink,
+        sinks: &sinks,
         comparison: &comparison,
         progress,
         interrupt,
@@ -160,13 +161,13 @@ async fn side_by_side(
 async fn start(
     job: &Job,
     prepared: &Prepared,
-    table: TableSetup<NotingChunker, SelectSink>,
+    tables: Vec<TableSetup<NotingChunker, SelectSink>>,
     touched: Arc<Mutex<Touched>>,
 ) -> Result<(Handle, JobDriver), Failure> {
     let stream = StreamConfig::new(job.opts("binlog"));
-    let stream =
-        MysqlStream::open(stream, prepared.start.clone(), vec![job.source.clone()]).await?;
-    let barrier = ServerBarrier::new(job.opts("barrier"), job.names.state.clone(), BARRIER_MAX);
+    let sources = job.tables.iter().map(|table| table.source.clone());
+    let stream = MysqlStream::open(stream, prepared.start.clone(), sources.collect()).await?;
+    let barrier = ServerBarrier::new(job.opts("barrier"), job.state.clone(), BARRIER_MAX);
     let parts = Parts {
         stream,
         barrier,
@@ -179,14 +180,14 @@ async fn start(
             .unwrap_or_else(std::sync::PoisonError::into_inner);
         touched.handle_change(table, key);
     });
-    Ok(pipeline::pipeline(parts, vec![table], observer))
+    Ok(pipeline::pipeline(parts, tables, observer))
 }
 
 fn engine_config(job: &Job, prepared: &Prepared) -> EngineConfig {
     let mut config = EngineConfig::default();
     config.copy_slots = job.args.copy.threads.get();
     config.apply_slots = job.args.copy.write_threads.get();
-    if !prepared.new_uniques.is_empty() {
+    if prepared.adds_unique() {
         // Rows may exchange values of a new unique key inside one batch only.
         config.apply_slots = 1;
         config.batch_rows_max = EXCHANGING_ROWS_MAX;
@@ -196,53 +197,81 @@ fn engine_config(job: &Job, prepared: &Prepared) -> EngineConfig {
     config
 }
 
-fn table_setup(
+fn sinks(prepared: &Prepared) -> Vec<Arc<SelectSink>> {
+    let sink = |table: &PreparedTable| {
+        let connections = Arc::clone(&prepared.connections);
+        Arc::new(SelectSink::new(connections, table.plan.clone()))
+    };
+    prepared.tables.iter().map(sink).collect()
+}
+
+fn table_setups(
     job: &Job,
     prepared: &Prepared,
-    sink: Arc<SelectSink>,
-    copied: Copied,
-) -> TableSetup<NotingChunker, SelectSink> {
-    let closed = prepared.progress.closed.clone();
-    let plan = if prepared.resumed {
-        TablePlan::resume(prepared.plan.mode(), closed.clone())
-    } else {
-        TablePlan::new(prepared.plan.mode())
-    };
-    let connections = Arc::clone(&prepared.connections);
-    let chunker = TableChunker::new(
-        connections,
-        &job.source.name,
-        job.key.index.clone(),
-        prepared.plan.source_side().clone(),
-        gaps(&closed),
-    );
-    TableSetup {
-        name: job.source.name.clone(),
-        plan,
-        key: job.key.clone(),
-        chunker: NotingChunker::new(chunker, copied),
+    sinks: &[Arc<SelectSink>],
+    copied: &[Copied],
+) -> Vec<TableSetup<NotingChunker, SelectSink>> {
+    let tables = prepared.of(job).zip(sinks.iter().zip(copied));
+    let setup = |((table, ready), (sink, copied))| TableRun {
+        table,
+        ready,
         sink,
-        sizer: sizer(job),
-        before: Counts {
-            rows_copied: prepared.progress.rows_copied,
-            changes_applied: prepared.progress.changes_applied,
-        },
+        copied,
+    };
+    tables
+        .map(setup)
+        .map(|one| one.setup(job, prepared))
+        .collect()
+}
+
+/// One table, and what works on it.
+struct TableRun<'a> {
+    table: &'a JobTable,
+    ready: &'a PreparedTable,
+    sink: &'a Arc<SelectSink>,
+    copied: &'a Copied,
+}
+
+impl TableRun<'_> {
+    fn setup(&self, job: &Job, prepared: &Prepared) -> TableSetup<NotingChunker, SelectSink> {
+        let Self { table, ready, .. } = self;
+        let (mode, closed) = (ready.plan.mode(), ready.progress.closed.clone());
+        let connections = Arc::clone(&prepared.connections);
+        let left = gaps(&closed);
+        let chunker = TableChunker::new(
+            connections,
+            &table.source.name,
+            table.key.index.clone(),
+            ready.plan.source_side().clone(),
+            left,
+        );
+        TableSetup {
+            name: table.source.name.clone(),
+            plan: if prepared.resumed {
+                TablePlan::resume(mode, closed)
+            } else {
+                TablePlan::new(mode)
+            },
+            key: table.key.clone(),
+            chunker: NotingChunker::new(chunker, self.copied.clone()),
+            sink: Arc::clone(self.sink),
+            sizer: sizer(job, table),
+            before: Counts {
+                rows_copied: ready.progress.rows_copied,
+                changes_applied: ready.progress.changes_applied,
+            },
+        }
     }
 }
 
-/// The law by which chunks grow and shrink, for copying and comparing alike.
-pub(super) fn sizer(job: &Job) -> ChunkSizer {
+/// The law by which chunks grow and shrink.
+pub(super) fn sizer(job: &Job, table: &JobTable) -> ChunkSizer {
     let limits = ChunkLimits {
         time: job.args.copy.chunk_time,
         bytes: job.args.copy.chunk_bytes,
         ..ChunkLimits::default()
     };
-    let row_bytes = job
-        .source
-        .size_bytes
-        .checked_div(job.source.row_estimate)
-        .unwrap_or(0);
-    ChunkSizer::new(limits, row_bytes)
+    ChunkSizer::new(limits, table.row_bytes())
 }
 
 fn driver_ended(ended: Result<Result<pipeline::Progress, CopyError>, JoinError>) -> Failure {

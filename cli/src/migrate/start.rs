@@ -5,19 +5,32 @@ use oxferry_state::{Checkpoint, JobIdentity, Phase};
 
 use crate::failure::Failure;
 
-/// What stands beside the source table.
+/// What stands beside the source tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
     /// The checkpoint of an earlier run.
     pub(crate) checkpoint: Option<Checkpoint>,
-    /// Whether the shadow table exists.
-    pub(crate) shadow: bool,
     /// Whether the checkpoint's table exists, whatever it holds.
     pub(crate) state: bool,
-    /// Whether a table has the name that the old one shall get.
-    pub(crate) old: bool,
+    /// The tables in the job's order.
+    pub(crate) tables: Vec<FoundTable>,
     /// `@@server_uuid` of the server at hand.
     pub(crate) server_uuid: String,
+}
+
+/// What stands beside one source table.
+#[derive(Clone, Debug)]
+pub(crate) struct FoundTable {
+    /// The source table.
+    pub(crate) source: TableName,
+    /// The names beside it.
+    pub(crate) names: ShadowNames,
+    /// Whether the shadow table exists.
+    pub(crate) shadow: bool,
+    /// Whether a table has the name that the old one shall get.
+    pub(crate) old: bool,
+    /// Whether another job, whose first table it is, left its checkpoint here.
+    pub(crate) foreign_state: bool,
     /// What `SHOW CREATE TABLE` prints of the source now.
     pub(crate) source_create: String,
 }
@@ -42,55 +55,62 @@ pub(crate) enum Start {
 ///
 /// A failure that names what is in the way and what to do; nothing has been
 /// changed.
-pub(crate) fn decide(
-    found: Found,
-    asked: &JobIdentity,
-    names: &ShadowNames,
-    fresh: bool,
-) -> Result<Start, Failure> {
-    let leftovers = found.shadow || found.state || found.checkpoint.is_some();
-    match found.checkpoint {
-        Some(checkpoint) if is_swapped(&checkpoint, found.shadow, found.old) => {
-            if checkpoint.resumes(asked).is_err() {
-                return Err(unfinished_cleanup(&checkpoint));
+pub(crate) fn decide(found: Found, asked: &JobIdentity, fresh: bool) -> Result<Start, Failure> {
+    let leftovers = found.leftovers();
+    if let Some(checkpoint) = &found.checkpoint {
+        match swapped(checkpoint, &found.tables) {
+            Swapped::All if checkpoint.resumes(asked).is_err() => {
+                return Err(unfinished_cleanup(checkpoint));
             }
-            Ok(Start::CleanUp(Box::new(checkpoint)))
+            Swapped::All => return Ok(Start::CleanUp(Box::new(checkpoint.clone()))),
+            Swapped::Some => return Err(swapped_in_part(&found.tables)),
+            Swapped::None => {}
         }
-        _ if found.old => Err(old_table_in_the_way(&names.old)),
-        _ if fresh => Ok(Start::Fresh { leftovers }),
-        Some(checkpoint) => {
-            checkpoint
-                .resumes(asked)
-                .map_err(|m| Failure::new(m.remedy(), m))?;
-            if checkpoint.phase <= Phase::Prepare {
-                return Ok(Start::Fresh { leftovers });
-            }
-            check_resumable(
-                &checkpoint,
-                found.shadow,
-                &found.server_uuid,
-                &found.source_create,
-            )?;
-            Ok(Start::Resume(Box::new(checkpoint)))
-        }
-        None if found.shadow => Err(Failure::new(
-            Remedy::State,
-            anyhow::anyhow!(
-                "table {} exists, but no checkpoint tells what it is: look at it, then remove it \
-                 with `oxferry cleanup --execute` or start anew with --fresh",
-                names.shadow.plain()
-            ),
-        )),
-        None => Ok(Start::Fresh { leftovers }),
+    }
+    check_old(&found.tables)?;
+    if fresh {
+        return Ok(Start::Fresh { leftovers });
+    }
+    check_foreign(&found.tables)?;
+    let Some(checkpoint) = &found.checkpoint else {
+        check_unknown(&found.tables)?;
+        return Ok(Start::Fresh { leftovers });
+    };
+    checkpoint
+        .resumes(asked)
+        .map_err(|m| Failure::new(m.remedy(), m))?;
+    if checkpoint.phase <= Phase::Prepare {
+        return Ok(Start::Fresh { leftovers });
+    }
+    check_resumable(checkpoint, &found)?;
+    Ok(Start::Resume(Box::new(checkpoint.clone())))
+}
+
+impl Found {
+    fn leftovers(&self) -> bool {
+        self.checkpoint.is_some()
+            || self.state
+            || self
+                .tables
+                .iter()
+                .any(|table| table.shadow || table.foreign_state)
     }
 }
 
-/// After the rename the shadow's name is free and the old table stands; the
-/// phase is noted before the rename is sent.
-fn is_swapped(checkpoint: &Checkpoint, shadow: bool, old: bool) -> bool {
-    match checkpoint.phase {
-        Phase::Cleanup | Phase::Done => !shadow,
-        Phase::Cutover => !shadow && old,
+/// How many of a job's tables have been swapped.
+enum Swapped {
+    All,
+    /// Which no rename leaves behind: it is one statement, and atomic.
+    Some,
+    None,
+}
+
+/// After the rename the shadows' names are free and the old tables stand; the
+/// phase is noted before the rename is sent, and the next one after it.
+fn swapped(checkpoint: &Checkpoint, tables: &[FoundTable]) -> Swapped {
+    let one = |table: &FoundTable| match checkpoint.phase {
+        Phase::Cleanup | Phase::Done => !table.shadow,
+        Phase::Cutover => table.is_swapped(),
         Phase::Preflight
         | Phase::NativeDdl
         | Phase::Prepare
@@ -101,40 +121,134 @@ fn is_swapped(checkpoint: &Checkpoint, shadow: bool, old: bool) -> bool {
         | Phase::Verify
         | Phase::Deferred
         | Phase::Reverse => false,
+    };
+    // A checkpoint of other tables can't be told anything about by these.
+    let covers = |table: &FoundTable| checkpoint.job.tables.contains(&table.source);
+    let covered: Vec<bool> = tables
+        .iter()
+        .filter(|table| covers(table))
+        .map(one)
+        .collect();
+    if !covered.contains(&true) {
+        Swapped::None
+    } else if covered.contains(&false) {
+        Swapped::Some
+    } else {
+        Swapped::All
     }
 }
 
-fn check_resumable(
-    checkpoint: &Checkpoint,
-    shadow: bool,
-    server_uuid: &str,
-    source_create: &str,
-) -> Result<(), Failure> {
+impl FoundTable {
+    const fn is_swapped(&self) -> bool {
+        !self.shadow && self.old
+    }
+}
+
+fn check_resumable(checkpoint: &Checkpoint, found: &Found) -> Result<(), Failure> {
     let state = |why: String| Err(Failure::new(Remedy::State, anyhow::anyhow!(why)));
-    for table in &checkpoint.tables {
-        if !shadow {
+    for (progress, table) in checkpoint.tables.iter().zip(&found.tables) {
+        if !table.shadow {
             return state(format!(
                 "the checkpoint tells of table {}, which is gone: start anew with --fresh",
-                table.target.plain()
+                progress.target.plain()
             ));
         }
-        table
-            .check_source(source_create)
+        progress
+            .check_source(&table.source_create)
             .map_err(|m| Failure::new(m.remedy(), m))?;
     }
-    if checkpoint.server_uuid != server_uuid {
+    if checkpoint.server_uuid != found.server_uuid {
         return state(format!(
-            "the checkpoint is of server {}, this is server {server_uuid}: its binary log positions \
+            "the checkpoint is of server {}, this is server {}: its binary log positions \
              mean nothing here; connect to that server, or start anew with --fresh",
-            checkpoint.server_uuid
+            checkpoint.server_uuid, found.server_uuid
         ));
     }
-    if checkpoint.tables.is_empty() || checkpoint.position.is_none() {
+    if checkpoint.tables.len() != found.tables.len() || checkpoint.position.is_none() {
         return state(
-            "the checkpoint names no table or no position: start anew with --fresh".to_owned(),
+            "the checkpoint lacks a table or the position: start anew with --fresh".to_owned(),
         );
     }
     Ok(())
+}
+
+fn check_old(tables: &[FoundTable]) -> Result<(), Failure> {
+    let old = names(tables, |table| table.old.then_some(&table.names.old));
+    if old.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "table {old} exists, an earlier job kept it: rename it, or drop it if nobody needs it"
+    )))
+}
+
+/// Another job's shadow is none of this one's, even if it has the same name.
+fn check_foreign(tables: &[FoundTable]) -> Result<(), Failure> {
+    let foreign = names(tables, |table| {
+        table.foreign_state.then_some(&table.names.state)
+    });
+    if foreign.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Remedy::State,
+        anyhow::anyhow!(
+            "another job left its checkpoint in {foreign}: run that job to its end with the tables in \
+             its own order, or remove what it left with `oxferry cleanup --execute`, or start anew \
+             with --fresh"
+        ),
+    ))
+}
+
+fn check_unknown(tables: &[FoundTable]) -> Result<(), Failure> {
+    let shadows = names(tables, |table| table.shadow.then_some(&table.names.shadow));
+    if shadows.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Remedy::State,
+        anyhow::anyhow!(
+            "table {shadows} exists, but no checkpoint tells what it is (a job over several tables \
+             keeps its own beside the first of them): look at it, then remove it with `oxferry \
+             cleanup --execute` or start anew with --fresh"
+        ),
+    ))
+}
+
+fn names<'a>(
+    tables: &'a [FoundTable],
+    name: impl Fn(&'a FoundTable) -> Option<&'a TableName>,
+) -> String {
+    let names: Vec<String> = tables
+        .iter()
+        .filter_map(name)
+        .map(TableName::plain)
+        .collect();
+    names.join(", ")
+}
+
+fn swapped_in_part(tables: &[FoundTable]) -> Failure {
+    let is = |table: &FoundTable| format!("{} {}", table.source.plain(), table.as_text());
+    let seen: Vec<String> = tables.iter().map(is).collect();
+    Failure::new(
+        Remedy::Ambiguous,
+        anyhow::anyhow!(
+            "an earlier run of this job was ended while it swapped its tables, which happens to all or \
+             none, but now some look swapped and some don't, so somebody else renamed or dropped one: {}",
+            seen.join("; ")
+        ),
+    )
+}
+
+impl FoundTable {
+    const fn as_text(&self) -> &'static str {
+        match (self.shadow, self.old) {
+            (true, true) => "has a new and an old table beside it",
+            (true, false) => "has a new table beside it",
+            (false, true) => "has an old table beside it",
+            (false, false) => "has neither a new nor an old table beside it",
+        }
+    }
 }
 
 /// The job before this one has swapped its tables and was ended before it
@@ -146,16 +260,6 @@ fn unfinished_cleanup(checkpoint: &Checkpoint) -> Failure {
             "an earlier job took over with {:?} and was ended before it cleaned up: first run \
              `oxferry cleanup --execute`",
             checkpoint.job.statements.join("; ")
-        ),
-    )
-}
-
-fn old_table_in_the_way(old: &TableName) -> Failure {
-    Failure::new(
-        Remedy::Usage,
-        anyhow::anyhow!(
-            "table {} exists, an earlier job kept it: rename it, or drop it if nobody needs it",
-            old.plain()
         ),
     )
 }
@@ -190,20 +294,28 @@ mod tests {
         checkpoint
     }
 
-    fn found(phase: Option<Phase>, shadow: bool, old: bool) -> Found {
-        Found {
-            checkpoint: phase.map(checkpoint),
+    fn beside(source: TableName, shadow: bool, old: bool) -> FoundTable {
+        FoundTable {
+            names: ShadowNames::beside(&source),
+            source,
             shadow,
-            state: phase.is_some(),
             old,
-            server_uuid: "uuid-1".to_owned(),
+            foreign_state: false,
             source_create: CREATE.to_owned(),
         }
     }
 
+    fn found(phase: Option<Phase>, shadow: bool, old: bool) -> Found {
+        Found {
+            checkpoint: phase.map(checkpoint),
+            state: phase.is_some(),
+            tables: vec![beside(table(), shadow, old)],
+            server_uuid: "uuid-1".to_owned(),
+        }
+    }
+
     fn start(found: Found, clauses: &str, fresh: bool) -> Result<Start, String> {
-        let names = ShadowNames::beside(&table());
-        decide(found, &identity(clauses), &names, fresh).map_err(|failure| failure.line())
+        decide(found, &identity(clauses), fresh).map_err(|failure| failure.line())
     }
 
     #[test]
@@ -277,7 +389,7 @@ mod tests {
         other.server_uuid = "uuid-2".to_owned();
         assert!(start(other, "FORCE", false).unwrap_err().contains("uuid-2"));
         let mut other = found(Some(Phase::Copy), true, false);
-        other.source_create = CREATE.replace("int", "bigint");
+        other.tables[0].source_create = CREATE.replace("int", "bigint");
         assert!(
             start(other, "FORCE", false)
                 .unwrap_err()
@@ -288,5 +400,74 @@ mod tests {
                 .unwrap_err()
                 .contains("gone")
         );
+    }
+
+    fn two(phase: Phase, beside_t: (bool, bool), beside_u: (bool, bool)) -> Result<Start, Failure> {
+        let u = TableName::new(Ident::new("e").unwrap(), Ident::new("u").unwrap());
+        let job = JobIdentity::migrate(vec![table(), u.clone()], vec!["a".into(), "b".into()]);
+        let mut checkpoint = checkpoint(phase);
+        checkpoint.job = job.clone();
+        let shadow = ShadowNames::beside(&u).shadow;
+        let mut progress = TableProgress::new(u.clone(), shadow, CopyMode::Ranged);
+        progress.source_create = CREATE.to_owned();
+        checkpoint.tables.push(progress);
+        let found = Found {
+            checkpoint: Some(checkpoint),
+            state: true,
+            tables: vec![
+                beside(table(), beside_t.0, beside_t.1),
+                beside(u, beside_u.0, beside_u.1),
+            ],
+            server_uuid: "uuid-1".to_owned(),
+        };
+        decide(found, &job, false)
+    }
+
+    #[test]
+    fn several_tables_are_swapped_all_or_none() {
+        let (before, after) = ((true, false), (false, true));
+        assert!(matches!(
+            two(Phase::Cutover, before, before),
+            Ok(Start::Resume(_))
+        ));
+        assert!(matches!(
+            two(Phase::Cutover, after, after),
+            Ok(Start::CleanUp(_))
+        ));
+        // Cleaning up has come to the second of them.
+        let dropped = (false, false);
+        assert!(matches!(
+            two(Phase::Cleanup, dropped, after),
+            Ok(Start::CleanUp(_))
+        ));
+        for (t, u) in [(before, after), (after, before)] {
+            let refused = two(Phase::Cutover, t, u).unwrap_err();
+            assert_eq!(refused.remedy(), Remedy::Ambiguous);
+            assert!(refused.line().contains("e.u has"), "{}", refused.line());
+        }
+        assert!(
+            two(Phase::Copy, before, dropped)
+                .unwrap_err()
+                .line()
+                .contains("e._u_oxnew, which is gone")
+        );
+        assert!(
+            two(Phase::Copy, before, after)
+                .unwrap_err()
+                .line()
+                .contains("_u_oxold exists")
+        );
+    }
+
+    #[test]
+    fn another_jobs_checkpoint_beside_a_later_table_is_not_overlooked() {
+        for phase in [None, Some(Phase::Copy)] {
+            let mut other = found(phase, phase.is_some(), false);
+            other.tables[0].foreign_state = true;
+            let refused = start(other.clone(), "FORCE", false);
+            assert!(refused.unwrap_err().contains("_t_oxstate"));
+            let told = start(other, "FORCE", true);
+            assert_eq!(told, Ok(Start::Fresh { leftovers: true }));
+        }
     }
 }

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use oxferry_copier::pipeline::Status;
+use oxferry_copier::pipeline::{self, Status};
 use oxferry_cutover::SwapReport;
+use oxferry_schema::TableName;
 
 use super::{comparison::Comparison, job::Job, progress::Progress};
 
 /// Logs what was done, and how long writes were blocked.
 pub(crate) async fn log(
     job: &Job,
-    copied: &Status,
+    (copied, by_table): (&Status, Option<&pipeline::Progress>),
     comparison: &Comparison,
     swap: &SwapReport,
     progress: &Progress,
@@ -19,8 +20,19 @@ pub(crate) async fn log(
     for (phase, took) in progress.times() {
         tracing::info!(time = %phase.as_str(), took_ms = milliseconds(took), "phase");
     }
+    if let Some(by_table) = by_table.filter(|_| job.tables.len() > 1) {
+        for (table, copied) in job.tables.iter().zip(&by_table.tables) {
+            tracing::info!(
+                table = %table.source.name.plain(),
+                rows_copied = copied.rows_copied,
+                changes_applied = copied.changes_applied,
+                "swapped"
+            );
+        }
+    }
+    let tables: Vec<String> = job.sources().iter().map(TableName::plain).collect();
     tracing::info!(
-        table = %job.source.name.plain(),
+        table = %tables.join(", "),
         rows_copied = copied.rows_copied,
         changes_applied = copied.changes_applied,
         rows_compared = comparison.rows_compared_in_all().await,

@@ -38,7 +38,7 @@ impl Throttling {
             .map(|url| Ok(source::replica_url(url, &job.args.server)?.opts("lag")))
             .collect::<Result<_, Failure>>()?;
         let opts = job.opts("throttle");
-        let (monitor, pacer) = Monitor::new(opts, job.names.state.clone(), config, &ByHand::new());
+        let (monitor, pacer) = Monitor::new(opts, job.state.clone(), config, &ByHand::new());
         Ok(Self {
             monitor: Mutex::new(Some(monitor)),
             pacer,

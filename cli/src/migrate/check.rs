@@ -1,0 +1,91 @@
+//! What the server makes of the statements, tried before anything is made.
+
+use mysql_async::{Conn, prelude::Queryable};
+use oxferry_schema::{Altered, ProbeError, Remedy, probe};
+
+use super::{
+    comparison,
+    job::{Job, JobTable},
+    shape,
+};
+use crate::failure::{Failure, remedied};
+
+remedied!(ProbeError);
+
+/// Asks the server what each statement does, and checks that the results can be
+/// copied to and compared, before anything is made.
+///
+/// # Errors
+///
+/// A failure that names what is in the way; where several tables have
+/// something in theirs, each is logged, and they are counted. Nothing is left
+/// behind.
+pub(super) async fn check(job: &Job, conn: &mut Conn) -> Result<Vec<Altered>, Failure> {
+    let mut altered = Vec::with_capacity(job.tables.len());
+    let mut failures = Vec::new();
+    for table in &job.tables {
+        match check_table(table, conn).await {
+            Ok(one) => altered.push(one),
+            // Only the statement's own fault says nothing about the others.
+            Err(failure) if failure.remedy() != Remedy::Usage => return Err(failure),
+            Err(failure) if job.tables.len() == 1 => return Err(failure),
+            Err(failure) => failures.push(failure.context(table.source.name.plain())),
+        }
+    }
+    let count = failures.len();
+    match failures.pop() {
+        None => Ok(altered),
+        Some(only) if count == 1 => Err(only),
+        Some(last) => {
+            for failure in failures.iter().chain([&last]) {
+                tracing::error!("{}", failure.line());
+            }
+            Err(Failure::usage(format!(
+                "{count} statements can't be run, each named above"
+            )))
+        }
+    }
+}
+
+async fn check_table(table: &JobTable, conn: &mut Conn) -> Result<Altered, Failure> {
+    let altered = probe(conn, &table.source, &table.alter).await?;
+    check_time_zone(table, conn, &altered).await?;
+    comparison::expressions(table, &altered.mapping, &altered.table)?;
+    let deferred = shape::deferred(table, &altered.mapping, &altered.table);
+    let bare = shape::without(&altered.table, &deferred);
+    shape::plan(table, &altered.mapping, &bare)?;
+    Ok(altered)
+}
+
+/// A TIMESTAMP is a moment, a DATETIME what a clock shows: one becomes the
+/// other by the server's time zone, and sessions of a job are in UTC.
+async fn check_time_zone(
+    table: &JobTable,
+    conn: &mut Conn,
+    altered: &Altered,
+) -> Result<(), Failure> {
+    let kind = |column: &oxferry_schema::Column| column.data_type == "timestamp";
+    let crosses = altered.mapping.pairs.iter().find_map(|pair| {
+        let from = table.source.columns.get(pair.source)?;
+        let to = altered.table.columns.get(pair.target)?;
+        (kind(from) != kind(to)).then_some((from, to))
+    });
+    let Some((from, to)) = crosses else {
+        return Ok(());
+    };
+    let query = "SELECT IF(@@GLOBAL.time_zone = 'SYSTEM', @@system_time_zone, @@GLOBAL.time_zone)";
+    let zone: Option<String> = conn.query_first(query).await.map_err(|error| {
+        Failure::new(Remedy::Retry, error).context("reading the server's time zone")
+    })?;
+    let zone = zone.unwrap_or_default();
+    if matches!(zone.as_str(), "UTC" | "+00:00" | "Etc/UTC") {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "column {} changes from {} to {}, which depends on the time zone ({zone}): this version does \
+         it only on servers in UTC",
+        from.name.as_str(),
+        from.column_type,
+        to.column_type
+    )))
+}
