@@ -10,15 +10,17 @@
 //! It reads tables ([`Table::read`]), opens sessions ([`connect`]), admits
 //! statements ([`Alter`]) and asks the server what they do ([`probe`]).
 
+mod attached;
 mod backoff;
 mod create;
+mod foreign_key;
+mod hex;
 mod key;
 mod key_kind;
 mod key_side;
 mod mapping;
 mod members;
 mod name;
-mod neighbours;
 mod predicate;
 mod probe;
 mod range;
@@ -32,17 +34,19 @@ mod session;
 mod shadow;
 mod statement;
 mod table;
+mod trigger;
 mod url;
 mod xa;
 
+pub use attached::{Attached, CarriedKey, LostColumn};
 pub use backoff::Backoff;
 pub use create::{ShadowError, create_shadow, set_auto_increment};
+pub use foreign_key::ForeignKey;
 pub use key::{Key, KeyPart};
 pub use key_kind::KeyKind;
 pub use key_side::KeySide;
 pub use mapping::{ColumnPair, Mapping};
 pub use name::{Ident, NameError, TableName};
-pub use neighbours::{ForeignKey, Trigger};
 pub use predicate::Predicate;
 pub use probe::{Altered, ProbeError, probe};
 pub use range::KeyRange;
@@ -53,9 +57,10 @@ pub use row_key::KeyError;
 pub use server::{ServerInfo, ServerInfoError, ServerPosition, ServerVersion, current_position};
 pub use server_error::{ErrorClass, classify, classify_code, server_code};
 pub use session::{CONNECT_DEADLINE, ConnectError, PACKET_BYTES_MAX, connect};
-pub use shadow::ShadowNames;
+pub use shadow::{ShadowNames, temporary_name};
 pub use statement::{Alter, LexError, Refusal, StatementError};
 pub use table::{Column, Generated, Index, IndexPart, RowKey, Table};
+pub use trigger::{Trigger, TriggerStatement};
 pub use url::{ServerUrl, ServerUrlError, SslMode, Tls};
 pub use xa::prepared_xa;
 

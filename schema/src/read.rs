@@ -52,6 +52,18 @@ pub enum ReadError {
         #[source]
         source: NameError,
     },
+    /// A name can't be written in the character set that a trigger is in.
+    #[error(
+        "trigger {trigger} of {table} is written in {charset}, which has no way to write the names that it is to be made with: create it again in a session in utf8mb4"
+    )]
+    Charset {
+        /// The table.
+        table: String,
+        /// The trigger.
+        trigger: String,
+        /// The trigger's `character_set_client`.
+        charset: String,
+    },
 }
 
 impl ReadError {
@@ -60,7 +72,7 @@ impl ReadError {
     pub fn remedy(&self) -> Remedy {
         match self {
             Self::Server { source, .. } => classify(source).remedy(),
-            Self::NotATable { .. } => Remedy::Usage,
+            Self::NotATable { .. } | Self::Charset { .. } => Remedy::Usage,
             Self::Unexpected { .. } | Self::Name { .. } => Remedy::Bug,
         }
     }

@@ -22,6 +22,8 @@ pub struct ShadowNames {
     pub state: TableName,
     /// Scratch copies that the statement is tried on: `_t_oxprobe`.
     pub probe: TableName,
+    /// A scratch copy of a table that a foreign key ties to it: `_t_oxprobe2`.
+    pub probe_other: TableName,
 }
 
 impl ShadowNames {
@@ -35,20 +37,31 @@ impl ShadowNames {
             sentinel: named("_oxsentinel"),
             state: named("_oxstate"),
             probe: named("_oxprobe"),
+            probe_other: named("_oxprobe2"),
         }
     }
 
     /// Returns all of them: what may be left of a job.
     #[must_use]
-    pub const fn all(&self) -> [&TableName; 5] {
+    pub const fn all(&self) -> [&TableName; 6] {
         [
             &self.shadow,
             &self.old,
             &self.sentinel,
             &self.state,
             &self.probe,
+            &self.probe_other,
         ]
     }
+}
+
+/// Names what stands in for the `number`th thing of a `kind` that hangs on
+/// `table` while it is carried over: `_t_oxfk1`.
+///
+/// The same every time, so that the next run finds what a killed one left.
+#[must_use]
+pub fn temporary_name(table: &TableName, kind: &str, number: usize) -> Ident {
+    beside(table, &format!("_ox{kind}{number}")).table
 }
 
 /// Hexadecimal digits of the hash in a cut name: 32 bits keep the few long
@@ -124,7 +137,7 @@ mod tests {
             all.push(TableName::new(Ident::new("d").unwrap(), Ident::new(table).unwrap()));
             all.sort();
             all.dedup();
-            prop_assert_eq!(all.len(), 6);
+            prop_assert_eq!(all.len(), 7);
         }
     }
 }
