@@ -72,10 +72,12 @@ pub(crate) async fn blockers(
     plan: &SwapPlan,
     own: u32,
 ) -> Result<Vec<Blocker>, mysql_async::Error> {
+    let others = plan.other_tables();
     let names: Vec<_> = plan
         .pairs
         .iter()
         .flat_map(|pair| [&pair.source, &pair.shadow])
+        .chain(&others)
         .flat_map(|name| [&name.schema, &name.table].map(|ident| Value::from(ident.as_str())))
         .collect();
     let tables = vec!["(m.OBJECT_SCHEMA = ? AND m.OBJECT_NAME = ?)"; names.len() / 2];

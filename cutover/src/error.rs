@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use oxferry_schema::{ErrorClass, Remedy, TableName, classify, server_code};
+use oxferry_schema::{ErrorClass, NameError, ReadError, Remedy, TableName, classify, server_code};
 
 use crate::{Blocker, TablesSeen};
 
@@ -66,12 +66,48 @@ pub enum CutoverError {
         /// What is there.
         seen: TablesSeen,
     },
-    /// Triggers or foreign keys hang on a table; a rename would carry them to
-    /// the old table.
-    #[error("swap tables: {} would stay with the old table; drop it, then go on", .found.join(", "))]
+    /// The triggers and foreign keys of a table aren't those that the plan
+    /// carries over; a rename would leave them with the old table.
+    #[error(
+        "swap tables: {}; undo that, then go on, or start anew with --fresh", .found.join(", ")
+    )]
     Attached {
-        /// Each trigger and foreign key, and its table.
+        /// What came, went or changed, and on which table.
         found: Vec<String>,
+    },
+    /// What hangs on a table couldn't be read.
+    #[error("read triggers and foreign keys for the cutover")]
+    Unread {
+        /// Why not.
+        #[source]
+        source: Box<ReadError>,
+    },
+    /// The server gave a name that it would not take itself.
+    #[error("read triggers and foreign keys for the cutover: a name is none")]
+    NoName {
+        /// Why it is none.
+        #[source]
+        source: NameError,
+    },
+    /// The shadow couldn't be freed of what it had been given for the rename;
+    /// nothing was renamed, and nothing may write to the shadow now.
+    #[error(
+        "take triggers and foreign keys off the new table again: until that is done, triggers would act on the copy, and foreign keys stand in the way of deletes; start the job again at once"
+    )]
+    NotDetached {
+        /// Why not.
+        #[source]
+        source: Box<Self>,
+    },
+    /// The tables are swapped, and triggers or foreign keys aren't all where
+    /// they belong.
+    #[error(
+        "the tables are swapped, but triggers or foreign keys don't have their names yet, or still hang on the old table: start the job again at once, it completes them"
+    )]
+    Incomplete {
+        /// Why not.
+        #[source]
+        source: Box<Self>,
     },
     /// The lock was not granted in time.
     #[error("lock the tables: not granted within {waited:?}, {}", Blocking(.blockers))]
@@ -163,6 +199,14 @@ pub enum CutoverError {
     },
 }
 
+impl From<ReadError> for CutoverError {
+    fn from(source: ReadError) -> Self {
+        Self::Unread {
+            source: Box::new(source),
+        }
+    }
+}
+
 impl CutoverError {
     /// Says what to do about this error.
     #[must_use]
@@ -179,8 +223,10 @@ impl CutoverError {
             | Self::HoldExceeded { .. }
             | Self::EarlierStuck { .. }
             | Self::SentinelLimit { .. } => Remedy::Retry,
+            Self::Unread { source } => source.remedy(),
+            Self::NotDetached { .. } | Self::Incomplete { .. } => Remedy::Retry,
             Self::Finish { remedy, .. } => *remedy,
-            Self::LockLost => Remedy::Bug,
+            Self::LockLost | Self::NoName { .. } => Remedy::Bug,
             Self::Missing { .. } | Self::Ambiguous { .. } => Remedy::Ambiguous,
             Self::ForeignSentinel { .. } => Remedy::Usage,
         }
@@ -199,6 +245,7 @@ impl CutoverError {
             | Self::Unanswered { .. }
             | Self::Connect { .. }
             | Self::Statement { .. }
+            | Self::Unread { .. }
             | Self::Finish { .. } => {
                 matches!(self.remedy(), Remedy::Retry | Remedy::Unreachable)
             }
@@ -206,6 +253,9 @@ impl CutoverError {
             | Self::OldExists { .. }
             | Self::Missing { .. }
             | Self::Attached { .. }
+            | Self::NoName { .. }
+            | Self::NotDetached { .. }
+            | Self::Incomplete { .. }
             | Self::LockLost
             | Self::Ambiguous { .. }
             | Self::SessionStuck { .. }

@@ -19,8 +19,10 @@
 //! - A rename whose answer is lost is looked up, never sent again blindly. What
 //!   a run left that was killed is ended first: see [`end_earlier`].
 
+mod attach;
 mod backoff;
 mod blocker;
+mod carry;
 mod cleanup;
 mod earlier;
 mod error;
@@ -37,6 +39,7 @@ mod tables;
 
 pub use backoff::Backoff;
 pub use blocker::Blocker;
+pub use carry::{complete, detach};
 pub use cleanup::drop_old;
 pub use earlier::end_earlier;
 pub use error::{CutoverError, FinishSource};

@@ -2,7 +2,7 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use oxferry_schema::TableName;
+use oxferry_schema::{Attached, TableName};
 
 /// One table and what takes its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct KillBlockers {
 pub struct SwapPlan {
     /// The tables; never empty.
     pub(crate) pairs: Vec<SwapPair>,
+    /// What hangs on each of them, in the same order.
+    pub(crate) attached: Vec<Attached>,
     /// How long one attempt waits for the lock; see [`SwapPlan::with_lock_wait`].
     pub lock_wait: Duration,
     /// How long the lock may be held before the rename.
@@ -56,6 +58,7 @@ impl SwapPlan {
     pub fn new(first: SwapPair) -> Self {
         Self {
             pairs: vec![first],
+            attached: vec![Attached::default()],
             lock_wait: Duration::from_secs(3),
             lock_hold: Duration::from_secs(10),
             quiesce_wait: Duration::from_secs(60),
@@ -68,6 +71,21 @@ impl SwapPlan {
     #[must_use]
     pub fn with_pair(mut self, pair: SwapPair) -> Self {
         self.pairs.push(pair);
+        self.attached.push(Attached::default());
+        self
+    }
+
+    /// Carries over what hangs on the last pair's live table, and has the keys
+    /// of its children refer to the new one. The children that are tables of
+    /// the plan themselves must be left out.
+    ///
+    /// Without this the table must have no trigger and no foreign key, and no
+    /// other may refer to it.
+    #[must_use]
+    pub fn with_attached(mut self, attached: Attached) -> Self {
+        if let Some(last) = self.attached.last_mut() {
+            *last = attached;
+        }
         self
     }
 
@@ -125,10 +143,11 @@ impl SwapPlan {
 
     /// Returns the statement that shuts every other session out.
     pub(crate) fn lock_statement(&self) -> String {
-        let locks: Vec<_> = self
-            .pairs
-            .iter()
-            .map(|pair| format!("{} WRITE, {} WRITE", pair.source, pair.shadow))
+        let pairs = self.pairs.iter().map(|pair| (&pair.source, &pair.shadow));
+        let own = pairs.map(|(source, shadow)| format!("{source} WRITE, {shadow} WRITE"));
+        let others = self.other_tables().into_iter();
+        let locks: Vec<_> = own
+            .chain(others.map(|other| format!("{other} WRITE")))
             .collect();
         format!("LOCK TABLES {}", locks.join(", "))
     }

@@ -6,7 +6,7 @@ use mysql_async::{Opts, prelude::Queryable};
 use oxferry_verifier::Verified;
 
 use crate::{
-    CutoverError, Outcome, SwapPlan, TablesSeen, decide,
+    CutoverError, Outcome, SwapPlan, TablesSeen, carry, decide,
     session::{Session, answered, connect},
     swap::END_LIMIT,
     tables,
@@ -19,7 +19,8 @@ use crate::{
 ///
 /// # Errors
 ///
-/// [`CutoverError::Ambiguous`] when nobody knows. With every other error
+/// [`CutoverError::Ambiguous`] when nobody knows; [`CutoverError::Incomplete`]
+/// when all is renamed and something is left to do. With every other error
 /// nothing is renamed.
 pub(crate) async fn rename(
     evidence: Verified,
@@ -33,9 +34,10 @@ pub(crate) async fn rename(
         "renaming"
     );
     let limit = Duration::from_secs(plan.lock_wait_seconds()).saturating_add(RENAME_GRACE);
-    let sent = session.conn.query_drop(plan.rename_statement());
+    let packet = packet(session, plan).await?;
+    let sent = session.conn.query_drop(packet);
     let Err(error) = answered(ATTEMPTED, limit, sent).await else {
-        return Ok(false);
+        return finish(session, opts, plan).await.map(|()| false);
     };
     // Even a server's refusal is looked up: KILL and shutdown cross answers.
     let error = match session.token.end(opts, END_LIMIT, error).await {
@@ -50,9 +52,38 @@ pub(crate) async fn rename(
         }
     };
     match decide(&seen) {
-        Outcome::Renamed => Ok(true),
+        Outcome::Renamed => carry::complete(opts, plan).await.map(|()| true),
         Outcome::NotRenamed => Err(error),
         Outcome::Ambiguous => Err(ambiguous(seen, plan, error)),
+    }
+}
+
+/// The rename, and behind it in one packet what foreign keys need at once: the
+/// server runs it even when this program is gone.
+async fn packet(session: &mut Session, plan: &SwapPlan) -> Result<String, CutoverError> {
+    let mut statements = vec![plan.rename_statement()];
+    if plan.carries() {
+        let after = carry::statements_after_rename(&mut session.conn, plan).await?;
+        statements.extend(after);
+    }
+    Ok(statements.join("; "))
+}
+
+/// Completes what hangs on the new tables, still under the lock if it can be.
+async fn finish(session: &mut Session, opts: &Opts, plan: &SwapPlan) -> Result<(), CutoverError> {
+    if !plan.carries() {
+        return Ok(());
+    }
+    let Err(error) = carry::finish_on(&mut session.conn, plan).await else {
+        return Ok(());
+    };
+    tracing::warn!(%error, "the tables are swapped, and something is left to carry over");
+    let incomplete = |source| CutoverError::Incomplete {
+        source: Box::new(source),
+    };
+    match session.token.end(opts, END_LIMIT, error).await {
+        Ok(_) => carry::complete(opts, plan).await,
+        Err(stuck) => Err(incomplete(stuck)),
     }
 }
 

@@ -6,7 +6,7 @@ use mysql_async::{Conn, Opts, prelude::Queryable};
 use oxferry_schema::{CONNECT_DEADLINE, ServerVersion};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{CutoverError, SwapPlan, earlier::claim, tables};
+use crate::{CutoverError, SwapPlan, carry, earlier::claim, tables};
 
 /// The locking session, known by a user-level lock of its own.
 ///
@@ -58,14 +58,22 @@ impl Session {
         })
     }
 
-    /// Undoes what is not committed, and lets every lock go.
+    /// Undoes what is not committed and what the shadows were given, and lets
+    /// every lock go.
     ///
-    /// The rollback comes first: `UNLOCK TABLES` would commit.
-    pub(crate) async fn unlock(&mut self) -> Result<(), CutoverError> {
-        let unlock = async {
-            self.conn.query_drop("ROLLBACK").await?;
-            self.conn.query_drop("UNLOCK TABLES").await
-        };
+    /// The rollback comes first: all the others would commit.
+    pub(crate) async fn unlock(&mut self, plan: &SwapPlan) -> Result<(), CutoverError> {
+        let rollback = self.conn.query_drop("ROLLBACK");
+        answered("roll back", UNLOCK_DEADLINE, rollback).await?;
+        if plan.carries() {
+            carry::detach_on(&mut self.conn, plan).await?;
+        }
+        self.let_go().await
+    }
+
+    /// Lets every lock go.
+    pub(crate) async fn let_go(&mut self) -> Result<(), CutoverError> {
+        let unlock = self.conn.query_drop("UNLOCK TABLES");
         answered("unlock the tables", UNLOCK_DEADLINE, unlock).await
     }
 }

@@ -8,7 +8,7 @@ use oxferry_verifier::Verified;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::{
-    Backoff, CutoverError, Finish, SwapPlan,
+    Backoff, CutoverError, Finish, SwapPlan, carry,
     lock::{Granted, expect_no_backup, lock},
     rename::rename,
     session::{Session, close, connect},
@@ -40,8 +40,9 @@ pub struct SwapReport {
 ///
 /// Each attempt: `finish.quiesce()`; on a new session, once what an earlier run
 /// left is ended as by [`end_earlier`](crate::end_earlier), `LOCK TABLES … WRITE`;
-/// `finish.finish()` up to the position read under the lock; `RENAME TABLE`;
-/// `UNLOCK TABLES`. An attempt that fails lets the lock go, calls
+/// `finish.finish()` up to the position read under the lock; what hangs on the
+/// tables is given to the shadows; `RENAME TABLE`; what hangs on the new tables
+/// gets its names; `UNLOCK TABLES`. An attempt that fails lets the lock go, calls
 /// `finish.release()`, and is repeated after `finish.pause()`, as long as
 /// [`Backoff`] says, if [`CutoverError::is_passing`].
 ///
@@ -54,7 +55,8 @@ pub struct SwapReport {
 /// # Errors
 ///
 /// [`CutoverError`] of the last attempt. Nothing has been renamed, unless it
-/// is [`CutoverError::Ambiguous`].
+/// is [`CutoverError::Ambiguous`], or [`CutoverError::Incomplete`], after which
+/// [`complete`](crate::complete) must be called.
 ///
 /// # Cancel safety
 ///
@@ -142,7 +144,9 @@ async fn attempt<F: Finish>(
         | Err(
             CutoverError::Ambiguous { .. }
             | CutoverError::SessionStuck { .. }
-            | CutoverError::EarlierStuck { .. },
+            | CutoverError::EarlierStuck { .. }
+            | CutoverError::NotDetached { .. }
+            | CutoverError::Incomplete { .. },
         ) => {}
         Err(_) => finish.release().await,
     }
@@ -175,7 +179,7 @@ async fn locked<F: Finish>(
             let_go(session, opts).await;
             Ok(renamed)
         }
-        Err(error) => Err(undo(session, opts, error).await),
+        Err(error) => Err(undo(session, opts, plan, error).await),
     };
     let ended = Instant::now();
     blocked.add(ended.duration_since(requested));
@@ -215,23 +219,29 @@ async fn under_lock<F: Finish>(
     finish: &mut F,
 ) -> Result<Verified, CutoverError> {
     let conn = &mut session.conn;
-    tables::expect_bare(conn, plan).await?;
+    carry::expect_as_planned(conn, plan).await?;
     let through = tables::position(conn, &session.version).await?;
     let evidence = finish.finish(conn, &through).await;
     let evidence = evidence.map_err(finish_error::<F>)?;
     let probe = plan.lock_probe().unwrap_or_default();
     match conn.query_drop(probe).await {
-        Err(mysql_async::Error::Server(error)) if error.code == ER_TABLE_NOT_LOCKED => Ok(evidence),
-        Ok(()) => Err(CutoverError::LockLost),
-        Err(error) => Err(CutoverError::statement("see that the lock still holds")(
-            error,
-        )),
+        Err(mysql_async::Error::Server(error)) if error.code == ER_TABLE_NOT_LOCKED => {}
+        Ok(()) => return Err(CutoverError::LockLost),
+        Err(error) => {
+            return Err(CutoverError::statement("see that the lock still holds")(
+                error,
+            ));
+        }
     }
+    if plan.carries() {
+        carry::attach(conn, plan).await?;
+    }
+    Ok(evidence)
 }
 
 /// Lets the lock go after a rename: by word, or else by ending the session.
 async fn let_go(mut session: Session, opts: &Opts) {
-    let Err(error) = session.unlock().await else {
+    let Err(error) = session.let_go().await else {
         return close(session.conn).await;
     };
     tracing::debug!(%error, "ending the locking session, it doesn't answer");
@@ -241,21 +251,35 @@ async fn let_go(mut session: Session, opts: &Opts) {
     }
 }
 
-/// Lets the lock go after a failure; returns the error to report.
-async fn undo(mut session: Session, opts: &Opts, error: CutoverError) -> CutoverError {
+/// Undoes what an attempt did to the shadows and lets the lock go, after a
+/// failure; returns the error to report.
+async fn undo(
+    mut session: Session,
+    opts: &Opts,
+    plan: &SwapPlan,
+    error: CutoverError,
+) -> CutoverError {
     let in_step = match &error {
         // The rename has ended the session, or found it gone.
-        CutoverError::Ambiguous { .. } => return error,
+        CutoverError::Ambiguous { .. } | CutoverError::Incomplete { .. } => return error,
         // A statement may still run: the connection can't be talked to.
-        CutoverError::LockTimeout { .. } | CutoverError::HoldExceeded { .. } => false,
+        CutoverError::LockTimeout { .. }
+        | CutoverError::HoldExceeded { .. }
+        | CutoverError::Unanswered { .. } => false,
         _ => true,
     };
-    if in_step && session.unlock().await.is_ok() {
+    if in_step && session.unlock(plan).await.is_ok() {
         close(session.conn).await;
         return error;
     }
-    let ended = session.token.end(opts, END_LIMIT, error).await;
-    ended.unwrap_or_else(|stuck| stuck)
+    match session.token.end(opts, END_LIMIT, error).await {
+        Ok(error) if plan.carries() => match carry::detach_again(opts, plan).await {
+            Ok(()) => error,
+            Err(left) => left,
+        },
+        Ok(error) => error,
+        Err(stuck) => stuck,
+    }
 }
 
 fn finish_error<F: Finish>(error: F::Error) -> CutoverError {

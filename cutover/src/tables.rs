@@ -1,6 +1,6 @@
 //! What the server says about the tables of a swap.
 
-use mysql_async::{Conn, Value, prelude::Queryable};
+use mysql_async::{Conn, prelude::Queryable};
 use oxferry_binlog::FilePosition;
 use oxferry_schema::{
     CONNECT_DEADLINE, ServerInfoError, ServerVersion, TableName, current_position,
@@ -41,34 +41,6 @@ pub(crate) async fn expect_before(conn: &mut Conn, plan: &SwapPlan) -> Result<()
         });
     }
     Ok(())
-}
-
-/// Refuses triggers and foreign keys that came up during the copy.
-///
-/// `RENAME TABLE` carries a trigger, and other tables' references, along to
-/// the old table; seen on MySQL 9.7.4. Under the lock none can be created any
-/// more.
-pub(crate) async fn expect_bare(conn: &mut Conn, plan: &SwapPlan) -> Result<(), CutoverError> {
-    let mut found = Vec::new();
-    for pair in &plan.pairs {
-        for name in [&pair.source, &pair.shadow] {
-            let names = [name.schema.as_str(), name.table.as_str()];
-            let values: Vec<Value> = names.repeat(3).into_iter().map(Value::from).collect();
-            let rows: Vec<(String, String, String)> =
-                conn.exec(ATTACHED, values)
-                    .await
-                    .map_err(CutoverError::statement(
-                        "look for triggers and foreign keys",
-                    ))?;
-            found.extend(rows.into_iter().map(|(kind, schema, attached)| {
-                format!("{kind} {schema}.{attached} on {}", name.plain())
-            }));
-        }
-    }
-    if found.is_empty() {
-        return Ok(());
-    }
-    Err(CutoverError::Attached { found })
 }
 
 /// Reads the server's version.
@@ -118,12 +90,3 @@ pub(crate) async fn comment(
 
 const COMMENT: &str = "SELECT TABLE_COMMENT FROM information_schema.TABLES \
                        WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ?";
-const ATTACHED: &str = "\
-    SELECT 'trigger', TRIGGER_SCHEMA, TRIGGER_NAME FROM information_schema.TRIGGERS \
-    WHERE EVENT_OBJECT_SCHEMA = ? AND EVENT_OBJECT_TABLE = ? UNION ALL \
-    SELECT 'foreign key', CONSTRAINT_SCHEMA, CONSTRAINT_NAME \
-    FROM information_schema.REFERENTIAL_CONSTRAINTS \
-    WHERE CONSTRAINT_SCHEMA = ? AND TABLE_NAME = ? UNION ALL \
-    SELECT 'foreign key', CONSTRAINT_SCHEMA, CONSTRAINT_NAME \
-    FROM information_schema.REFERENTIAL_CONSTRAINTS \
-    WHERE UNIQUE_CONSTRAINT_SCHEMA = ? AND REFERENCED_TABLE_NAME = ?";

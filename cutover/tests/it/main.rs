@@ -7,6 +7,7 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
+mod attached;
 mod blockers;
 mod bystander;
 mod connections;
