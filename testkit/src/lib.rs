@@ -11,6 +11,7 @@ pub mod server;
 pub mod sim;
 pub mod tables;
 pub mod tool;
+pub mod trial;
 pub mod wait;
 pub mod writer;
 

@@ -1,0 +1,5 @@
+UPDATE t SET k = UNHEX(LEFT(SHA2(CONCAT('key', {r:2400}), 256), 32)) WHERE k = UNHEX(LEFT(SHA2(CONCAT('key', {r:2400}), 256), 32));
+BEGIN;
+UPDATE t SET n = n + 1 WHERE k = UNHEX(LEFT(SHA2(CONCAT('key', {r:1200}), 256), 32));
+UPDATE t SET v = 'both' WHERE k = UNHEX(LEFT(SHA2(CONCAT('key', {r:1200}), 256), 32));
+COMMIT;

@@ -1,0 +1,5 @@
+UPDATE t SET k = CAST(CONCAT(UNHEX(LPAD(HEX(({r:2400}) DIV 3), 4, '0')), REPEAT(X'00', ({r:2400}) % 3), CHAR(({r:2400}) % 3 USING binary)) AS BINARY(6)) WHERE k = CAST(CONCAT(UNHEX(LPAD(HEX(({r:2400}) DIV 3), 4, '0')), REPEAT(X'00', ({r:2400}) % 3), CHAR(({r:2400}) % 3 USING binary)) AS BINARY(6));
+BEGIN;
+UPDATE t SET n = n + 1 WHERE k = CAST(CONCAT(UNHEX(LPAD(HEX(({r:1200}) DIV 3), 4, '0')), REPEAT(X'00', ({r:1200}) % 3), CHAR(({r:1200}) % 3 USING binary)) AS BINARY(6));
+UPDATE t SET v = 'both' WHERE k = CAST(CONCAT(UNHEX(LPAD(HEX(({r:1200}) DIV 3), 4, '0')), REPEAT(X'00', ({r:1200}) % 3), CHAR(({r:1200}) % 3 USING binary)) AS BINARY(6));
+COMMIT;

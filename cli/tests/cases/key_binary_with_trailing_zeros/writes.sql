@@ -1,0 +1,3 @@
+INSERT INTO t (k, v, n) VALUES (CAST(CONCAT(UNHEX(LPAD(HEX(({r:2400}) DIV 3), 4, '0')), REPEAT(X'00', ({r:2400}) % 3), CHAR(({r:2400}) % 3 USING binary)) AS BINARY(6)), 'new {n}', {n}) ON DUPLICATE KEY UPDATE n = n + 1, v = CONCAT(LEFT(v, 40), '*');
+UPDATE t SET v = CONCAT(LEFT(v, 40), '+'), n = n + 1 WHERE k = CAST(CONCAT(UNHEX(LPAD(HEX(({r:1200}) DIV 3), 4, '0')), REPEAT(X'00', ({r:1200}) % 3), CHAR(({r:1200}) % 3 USING binary)) AS BINARY(6));
+DELETE FROM t WHERE k = CAST(CONCAT(UNHEX(LPAD(HEX(({r:2400}) DIV 3), 4, '0')), REPEAT(X'00', ({r:2400}) % 3), CHAR(({r:2400}) % 3 USING binary)) AS BINARY(6));

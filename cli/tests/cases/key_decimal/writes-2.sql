@@ -1,0 +1,5 @@
+UPDATE t SET k = CAST(({r:2400}) AS DECIMAL(20,6)) / 7 - 90.5 WHERE k = CAST(({r:2400}) AS DECIMAL(20,6)) / 7 - 90.5;
+BEGIN;
+UPDATE t SET n = n + 1 WHERE k = CAST(({r:1200}) AS DECIMAL(20,6)) / 7 - 90.5;
+UPDATE t SET v = 'both' WHERE k = CAST(({r:1200}) AS DECIMAL(20,6)) / 7 - 90.5;
+COMMIT;

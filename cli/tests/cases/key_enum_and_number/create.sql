@@ -1,0 +1,2 @@
+CREATE TABLE t (k ENUM('z','a','É','m') NOT NULL, v VARCHAR(60), n INT, j INT NOT NULL DEFAULT 0, PRIMARY KEY (k, n));
+INSERT INTO t (k, v, n) WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 900) SELECT 1 + (i) % 4, CONCAT('row ', i), i FROM s;

@@ -1,0 +1,3 @@
+CREATE TABLE t (k INT NOT NULL, v VARCHAR(60), n INT, PRIMARY KEY (k));
+INSERT INTO t (k, v, n) WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 1200) SELECT CAST((i) * 3579139 AS SIGNED) - 2147483648, CONCAT('row ', i), i FROM s;
+REPLACE INTO t (k, v, n) VALUES (-2147483648, 'least', 0), (2147483647, 'most', 0), (0, 'zero', 0), (-1, 'minus one', 0);

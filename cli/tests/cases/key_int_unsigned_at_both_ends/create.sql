@@ -1,0 +1,3 @@
+CREATE TABLE t (k INT UNSIGNED NOT NULL, v VARCHAR(60), n INT, PRIMARY KEY (k));
+INSERT INTO t (k, v, n) WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 1200) SELECT (i) * 3579139, CONCAT('row ', i), i FROM s;
+REPLACE INTO t (k, v, n) VALUES (4294967295, 'most', 0), (2147483648, 'middle', 0), (2147483647, 'below', 0), (0, 'zero', 0);

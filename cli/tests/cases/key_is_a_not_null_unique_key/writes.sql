@@ -1,0 +1,5 @@
+UPDATE t SET v = CONCAT(LEFT(v, 40), '+') WHERE k = {r:1200};
+UPDATE t SET a = NULL WHERE k = {r:1200};
+INSERT INTO t VALUES (NULL, 10000 + {n}, 'new');
+UPDATE t SET k = 100000 + {n} WHERE k = {r:1200};
+DELETE FROM t WHERE k = {r:2000};

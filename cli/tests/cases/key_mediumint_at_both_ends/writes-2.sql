@@ -1,0 +1,5 @@
+UPDATE t SET k = ({r:1200}) * 13980 - 8388608 WHERE k = ({r:1200}) * 13980 - 8388608;
+BEGIN;
+UPDATE t SET n = n + 1 WHERE k = ({r:1200}) * 13980 - 8388608;
+UPDATE t SET v = 'both' WHERE k = ({r:1200}) * 13980 - 8388608;
+COMMIT;

@@ -1,0 +1,3 @@
+CREATE TABLE t (k MEDIUMINT UNSIGNED NOT NULL, v VARCHAR(60), n INT, PRIMARY KEY (k));
+INSERT INTO t (k, v, n) WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 1200) SELECT (i) * 13980, CONCAT('row ', i), i FROM s;
+REPLACE INTO t (k, v, n) VALUES (16777215, 'most', 0), (8388608, 'middle', 0), (8388607, 'below', 0), (0, 'zero', 0);

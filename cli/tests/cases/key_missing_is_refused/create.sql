@@ -1,0 +1,1 @@
+CREATE TABLE t (k INT, v INT); INSERT INTO t VALUES (1, 1), (2, 2);

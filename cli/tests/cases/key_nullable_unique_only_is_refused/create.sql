@@ -1,0 +1,1 @@
+CREATE TABLE t (k INT, v INT, UNIQUE (k)); INSERT INTO t VALUES (1, 1), (NULL, 2), (NULL, 3);

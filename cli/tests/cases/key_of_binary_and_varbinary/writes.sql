@@ -1,0 +1,4 @@
+INSERT INTO t (a, b, v) VALUES (CHAR(({r:2400}) % 7 USING binary), CONCAT(UNHEX(LPAD(HEX(({r:2400}) DIV 7), 4, '0')), X'00'), 'new {n}') ON DUPLICATE KEY UPDATE v = CONCAT(LEFT(t.v, 40), '*');
+UPDATE t SET v = CONCAT(LEFT(v, 40), '+') WHERE a = CAST(CHAR(({r:1200}) % 7 USING binary) AS BINARY(4)) AND b = CONCAT(UNHEX(LPAD(HEX(({r:1200}) DIV 7), 4, '0')), X'00');
+DELETE FROM t WHERE a = CAST(CHAR(({r:2400}) % 7 USING binary) AS BINARY(4)) AND b = CONCAT(UNHEX(LPAD(HEX(({r:2400}) DIV 7), 4, '0')), X'00');
+UPDATE t SET b = CONCAT(b, X'00') WHERE a = CAST(CHAR({r:7} USING binary) AS BINARY(4)) LIMIT 1;

@@ -1,0 +1,2 @@
+CREATE TABLE t (a ENUM('x','a','É') NOT NULL, b BIT(20) NOT NULL, v VARCHAR(60), PRIMARY KEY (a, b));
+INSERT INTO t (a, b, v) WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 1200) SELECT 1 + (i) % 3, (i), CONCAT('row ', i) FROM s;

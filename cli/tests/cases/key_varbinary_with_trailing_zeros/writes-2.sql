@@ -1,0 +1,5 @@
+UPDATE t SET k = CONCAT(UNHEX(LPAD(HEX(({r:2400}) DIV 5), 4, '0')), REPEAT(X'00', ({r:2400}) % 5)) WHERE k = CONCAT(UNHEX(LPAD(HEX(({r:2400}) DIV 5), 4, '0')), REPEAT(X'00', ({r:2400}) % 5));
+BEGIN;
+UPDATE t SET n = n + 1 WHERE k = CONCAT(UNHEX(LPAD(HEX(({r:1200}) DIV 5), 4, '0')), REPEAT(X'00', ({r:1200}) % 5));
+UPDATE t SET v = 'both' WHERE k = CONCAT(UNHEX(LPAD(HEX(({r:1200}) DIV 5), 4, '0')), REPEAT(X'00', ({r:1200}) % 5));
+COMMIT;

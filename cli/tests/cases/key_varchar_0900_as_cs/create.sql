@@ -1,0 +1,2 @@
+CREATE TABLE t (k VARCHAR(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_as_cs NOT NULL, v VARCHAR(60), n INT, PRIMARY KEY (k));
+INSERT INTO t (k, v, n) WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 1200) SELECT CONCAT(ELT(1 + (i) % 4, 'é', 'E', 'e', 'É'), 'key', (i) DIV 4), CONCAT('row ', i), i FROM s;

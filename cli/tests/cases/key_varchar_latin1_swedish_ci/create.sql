@@ -1,0 +1,2 @@
+CREATE TABLE t (k VARCHAR(40) CHARACTER SET latin1 COLLATE latin1_swedish_ci NOT NULL, v VARCHAR(60), n INT, PRIMARY KEY (k));
+INSERT INTO t (k, v, n) WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 1200) SELECT CONCAT(ELT(1 + (i) % 3, 'é', 'Å', 'ü'), i), CONCAT('row ', i), i FROM s;

@@ -1,0 +1,5 @@
+UPDATE t SET k = CONCAT('é中', {r:2400}, 'a') WHERE k = CONCAT('é中', {r:2400}, 'a');
+BEGIN;
+UPDATE t SET n = n + 1 WHERE k = CONCAT('é中', {r:1200}, 'a');
+UPDATE t SET v = 'both' WHERE k = CONCAT('é中', {r:1200}, 'a');
+COMMIT;

@@ -1,0 +1,3 @@
+CREATE TABLE t (k VARCHAR(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, v VARCHAR(60), n INT, PRIMARY KEY (k));
+INSERT INTO t (k, v, n) WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 1200) SELECT CONCAT(CHAR(65 + (i) % 2 * 32 USING utf8mb4), 'é😀', (i) DIV 2), CONCAT('row ', i), i FROM s;
+INSERT INTO t (k, v, n) VALUES ('', 'empty', 0);

@@ -1,0 +1,6 @@
+INSERT INTO t (k, v, n) VALUES (DATE_ADD('2000-01-01', INTERVAL ({r:2400}) DAY), 'new {n}', {n}) ON DUPLICATE KEY UPDATE n = n + 1, v = CONCAT(LEFT(v, 40), '*');
+UPDATE t SET v = CONCAT(LEFT(v, 40), '+'), n = n + 1 WHERE k = DATE_ADD('2000-01-01', INTERVAL ({r:1200}) DAY);
+DELETE FROM t WHERE k = DATE_ADD('2000-01-01', INTERVAL ({r:2400}) DAY);
+SET SESSION sql_mode = '';
+UPDATE t SET n = n + 1 WHERE k = '0000-00-00';
+UPDATE t SET n = n + 1 WHERE k = '2000-00-00';
