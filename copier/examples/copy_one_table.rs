@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let key = source.row_key()?;
     let columns = source.columns.iter().map(|c| c.name.clone()).enumerate();
-    let columns = columns.collect();
+    let columns: Vec<_> = columns.collect();
     let plan = CopyPlan::new(source.clone(), key.clone(), &target, columns, Mode::Ordered)?;
     let limits = WorkLimits::default();
     let connections = Connections::open(url, plan.target(), 2, limits).await?;

@@ -125,6 +125,23 @@ pub async fn sinks(bed: &mut impl SinkBed) {
     empties_what_it_copies_again(bed).await;
     brings_keys_to_their_images(bed).await;
     applies_a_batch_again_without_effect(bed).await;
+    brings_keys_to_the_sources_rows(bed).await;
+}
+
+/// Checks that the rows of some keys are those of the source afterwards, and
+/// that all others stay.
+///
+/// # Panics
+///
+/// When it isn't so.
+pub async fn brings_keys_to_the_sources_rows(bed: &mut impl SinkBed) {
+    let stale = [(0, 0), (1, 0), (2, 0), (9, 0)];
+    bed.fill(&[(1, 10), (3, 30), (7, 70)], &stale).await;
+    let copied = bed.sink().copy_keys(&[1, 2, 3, 8].map(key)).await;
+    assert_eq!(copied.expect("keys are copied").rows, 2);
+    assert_eq!(bed.target().await, [(0, 0), (1, 10), (3, 30), (9, 0)]);
+    let none = bed.sink().copy_keys(&[]).await;
+    assert_eq!(none.expect("no keys"), CopiedRows::default());
 }
 
 /// Checks that the rows of a range are copied, and counted.

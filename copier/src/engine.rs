@@ -37,22 +37,27 @@
 //!   thrown away; one in an open chunk waits for it; a newer change of a key
 //!   in flight waits for the batch. Nothing else waits.
 //! - *Ordered* tables: changes wait for every chunk that was open when they
-//!   were dispatched, first come, first served. Batches in flight together
-//!   are cut at one moment, out of changes that wait for the same chunks; the
-//!   next ones follow when all of them are done.
+//!   were dispatched, first come, first served. They are given out in rounds,
+//!   each cut at one moment out of changes that wait for the same chunks: its
+//!   deletes first, then its upserts; the next round follows when all of it is
+//!   done. A repair has the table to itself.
+//! - Where only the server can order the keys ([`KeyOrder::Server`]), no two
+//!   keys are compared but for being the same.
 
 mod buffer;
 mod chunks;
+mod coverage;
 mod ledger;
 mod machine;
 mod ordered;
 mod ranged;
 mod ranges;
+mod segments;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use oxferry_schema::KeyRange;
+use oxferry_schema::{Key, KeyRange};
 
 use crate::Batch;
 
@@ -90,6 +95,27 @@ pub enum Mode {
     Ordered,
 }
 
+/// Who knows the order of a table's keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyOrder {
+    /// The client too: it tells in which range a key lies, on both sides.
+    #[default]
+    Client,
+    /// The server alone, or the target orders them in another way. Two keys
+    /// that differ here may be one key there, such as `'a'` and `'A'`.
+    Server,
+}
+
+/// Rows to copy once more: a comparison found them different.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "whoever repairs handles both")]
+pub enum Repair {
+    /// All rows of a range.
+    Range(KeyRange),
+    /// The rows that have one of these keys, on either side.
+    Keys(Vec<Key>),
+}
+
 /// What the engine wants done. The caller does it and reports back.
 #[derive(Debug, PartialEq)]
 pub enum Action {
@@ -124,7 +150,18 @@ pub enum Action {
         /// hold some, which the copied rows replace.
         again: bool,
     },
-    /// Apply a batch in one transaction, then call `handle_batch_applied`.
+    /// Remove the rows of these keys from the target and copy those that the
+    /// source has, in one transaction, then call `handle_chunk_copied`: a
+    /// repair.
+    CopyKeys {
+        /// Which chunk.
+        chunk: ChunkId,
+        /// Its table.
+        table: TableId,
+        /// The keys.
+        keys: Vec<Key>,
+    },
+    /// Apply a batch in one transaction, its deletes first, then call `handle_batch_applied`.
     Apply {
         /// Which batch.
         id: BatchId,
@@ -181,7 +218,10 @@ impl Default for EngineConfig {
 pub struct TablePlan {
     /// How the table is copied.
     pub mode: Mode,
-    /// The ranges that are on the target already, out of a checkpoint.
+    /// Who knows the order of its keys; the client must, in *ranged* mode.
+    pub order: KeyOrder,
+    /// The ranges that are on the target already, out of a checkpoint: in key
+    /// order, no two of which touch.
     pub closed: Vec<KeyRange>,
     /// Whether this is not the first run, so that rows of the other ranges may
     /// stand on the target, too.
@@ -194,6 +234,7 @@ impl TablePlan {
     pub const fn new(mode: Mode) -> Self {
         Self {
             mode,
+            order: KeyOrder::Client,
             closed: Vec::new(),
             resumed: false,
         }
@@ -204,9 +245,18 @@ impl TablePlan {
     pub const fn resume(mode: Mode, closed: Vec<KeyRange>) -> Self {
         Self {
             mode,
+            order: KeyOrder::Client,
             closed,
             resumed: true,
         }
+    }
+
+    /// Says who knows the order of the table's keys: the client, unless this
+    /// says otherwise.
+    #[must_use]
+    pub const fn ordered_by(mut self, order: KeyOrder) -> Self {
+        self.order = order;
+        self
     }
 }
 

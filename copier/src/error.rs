@@ -124,6 +124,13 @@ pub enum Task {
     Boundary(KeyRange),
     /// Copying the rows of a range.
     Copy(KeyRange),
+    /// Copying the rows of some keys once more.
+    CopyKeys {
+        /// The first of the keys.
+        first: Option<Key>,
+        /// How many there are.
+        count: usize,
+    },
     /// Applying changes.
     Apply {
         /// The batch's first key.
@@ -196,6 +203,12 @@ impl fmt::Display for Task {
         match self {
             Self::Boundary(range) => write!(f, "find the first chunk's end in {range}"),
             Self::Copy(range) => write!(f, "copy the rows of {range}"),
+            Self::CopyKeys { first, count } => {
+                write!(f, "copy the rows of {count} keys again")?;
+                first
+                    .iter()
+                    .try_for_each(|first| write!(f, ", {first} first"))
+            }
             Self::Apply { first, last, count } => {
                 write!(f, "apply {count} changes")?;
                 if let (Some(first), Some(last)) = (first, last) {

@@ -9,7 +9,7 @@ use crate::{
     Connections, CopyError, WorkLimits,
     connections::{Named, Session, Unit},
     error::Task,
-    plan::key_index,
+    plan::finding_index,
 };
 
 /// The secondary indexes of a target that are taken away before its rows are
@@ -58,8 +58,8 @@ impl Default for BuildSettings {
 impl DeferredIndexes {
     /// Decides which indexes of `table` are built later.
     ///
-    /// `key` are the columns that hold the source's key; their unique index
-    /// stays, and the primary key, FULLTEXT and SPATIAL indexes, the index that
+    /// `key` are the columns that hold the source's key; the index over
+    /// them stays, and the primary key, FULLTEXT and SPATIAL indexes, the index that
     /// an `AUTO_INCREMENT` column needs, and those that a foreign key needs.
     #[must_use]
     pub fn plan(table: &Table, key: &[Ident]) -> Self {
@@ -307,7 +307,7 @@ fn needed<'a>(table: &'a Table, key: &[Ident]) -> Vec<&'a Ident> {
         .indexes
         .iter()
         .filter(|index| index.name.as_str() == "PRIMARY")
-        .chain(key_index(table, key))
+        .chain(finding_index(table, key))
         .map(|index| &index.name)
         .collect();
     let automatic = table.columns.iter().find(|column| column.auto_increment);

@@ -31,6 +31,6 @@ pub use connections::{Connections, WorkLimits};
 pub use error::{CopyError, Task};
 pub use gaps::gaps;
 pub use indexes::{BuildSettings, DeferredIndexes};
-pub use plan::{CopyPlan, PlanError, new_unique_indexes};
+pub use plan::{ColumnMap, CopyPlan, PlanError, new_unique_indexes};
 pub use sink::{Applied, CopiedRows, RowSink, SelectSink};
 pub use sizer::{ChunkLimits, ChunkSizer};

@@ -1,8 +1,48 @@
 //! Which columns go where, and whether the target can take them.
 
-use oxferry_schema::{Column, Ident, Index, KeyError, KeySide, RowKey, Table, TableName};
+use oxferry_schema::{Column, Ident, KeyError, KeySide, RowKey, Table, TableName};
 
-use crate::engine::Mode;
+use crate::engine::{KeyOrder, Mode};
+
+mod unique;
+
+pub use unique::new_unique_indexes;
+pub(crate) use unique::{finding_index, holds_key, key_index};
+
+/// Which source column goes to which target column.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "plain lists")]
+pub struct ColumnMap {
+    /// Columns that are written: the source's, by its place in
+    /// [`Table::columns`], and the target's.
+    pub written: Vec<(usize, Ident)>,
+    /// Columns that the server computes on both sides, so that they hold the
+    /// same without being written.
+    pub computed: Vec<(usize, Ident)>,
+}
+
+impl From<Vec<(usize, Ident)>> for ColumnMap {
+    fn from(written: Vec<(usize, Ident)>) -> Self {
+        Self {
+            written,
+            computed: Vec::new(),
+        }
+    }
+}
+
+/// How a written row meets rows that are on the target already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Meeting {
+    /// It takes the place of its older self, and of every row that it shares a
+    /// unique value with.
+    Replaces,
+    /// No unique index tells it from its older self: rows of its key are
+    /// removed first. Then it is as above.
+    RemovedFirst,
+    /// The target has a unique index that the source doesn't vouch for: rows
+    /// of its key are removed first, and whatever else it meets is an error.
+    Exclusive,
+}
 
 /// What is copied from where to where; checked when it is made.
 #[derive(Clone, Debug)]
@@ -14,6 +54,7 @@ pub struct CopyPlan {
     source_side: KeySide,
     target_side: KeySide,
     mode: Mode,
+    meeting: Meeting,
 }
 
 /// Why a table can't be copied onto its target in this way.
@@ -69,20 +110,36 @@ pub enum PlanError {
     /// The key's columns are there, with types that don't do.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The target can't tell the source's rows apart.
+    /// Rows of the target couldn't be found by the source's key.
     #[error(
-        "target table {} has no PRIMARY or UNIQUE key over exactly the source's key columns; keep one \
-         while rows are copied",
-        table.plain()
+        "target table {} has no index that begins with {}, the source's key, by which rows are found \
+         while they are copied: add one to the change, and drop it afterwards",
+        table.plain(),
+        names(columns)
     )]
     NoTargetKey {
         /// The target table.
         table: TableName,
+        /// Its columns that hold the source's key.
+        columns: Vec<Ident>,
+    },
+    /// A generated key column is computed in another way on the target.
+    #[error(
+        "column {column} of the source's key is generated, and {} computes it in another way, so \
+         that rows can't be found by it while they are copied: give the source another key",
+        table.plain()
+    )]
+    KeyComputed {
+        /// The target table.
+        table: TableName,
+        /// Its column.
+        column: Ident,
     },
     /// A unique index that is new, and that can't be built after the copy.
     #[error(
         "unique index {index} of target table {} is new or stricter, and can't be built after the \
-         rows are copied: rows that it forbids would vanish; add it in a change of its own",
+         rows are copied, nor can another one that is not: rows that it forbids would vanish; add \
+         it in a change of its own",
         table.plain()
     )]
     NewUnique {
@@ -104,87 +161,20 @@ pub enum PlanError {
     },
 }
 
-/// Returns the unique indexes of `target`, over written columns and not over
-/// exactly `target_key`, that no unique index of `source` implies: the source
-/// may hold rows that they forbid.
-///
-/// One is implied where a unique index of the source has no other columns than
-/// it, each whole, and of the same type and collation on both sides or of
-/// integers on both.
-#[must_use]
-pub fn new_unique_indexes(
-    source: &Table,
-    target: &Table,
-    columns: &[(usize, Ident)],
-    target_key: &[Ident],
-) -> Vec<Ident> {
-    let own = key_index(target, target_key).map(|index| &index.name);
-    let written = |name: &Ident| columns.iter().any(|(_, to)| to == name);
-    let has_written = |index: &&Index| {
-        index
-            .parts
-            .iter()
-            .any(|part| part.column.as_ref().is_none_or(written))
-    };
-    let uniques = target
-        .indexes
-        .iter()
-        .filter(|index| index.unique && Some(&index.name) != own);
-    uniques
-        .filter(has_written)
-        .filter(|index| {
-            let implies =
-                |from: &Index| from.unique && is_implied(source, target, columns, (from, index));
-            !source.indexes.iter().any(implies)
-        })
-        .map(|index| index.name.clone())
-        .collect()
-}
-
-/// Returns whether rows that differ in the source's index `from` differ in the
-/// target's index `to` too.
-fn is_implied(
-    source: &Table,
-    target: &Table,
-    columns: &[(usize, Ident)],
-    (from, to): (&Index, &Index),
-) -> bool {
-    from.parts.iter().all(|part| {
-        let name = part.column.as_ref().filter(|_| part.prefix.is_none());
-        let Some(ordinal) = name.and_then(|name| source.ordinal_of(name.as_str())) else {
-            return false;
-        };
-        let before = source.columns.get(ordinal);
-        columns
-            .iter()
-            .filter(|(at, _)| *at == ordinal)
-            .any(|(_, name)| {
-                let after = target.columns.iter().find(|column| column.name == *name);
-                let same = before.zip(after).is_some_and(|(before, after)| {
-                    let same = before.column_type == after.column_type;
-                    let integers = is_integer(before) && is_integer(after);
-                    (same || integers) && before.collation == after.collation
-                });
-                let covered = to
-                    .parts
-                    .iter()
-                    .any(|part| part.prefix.is_none() && part.column.as_ref() == Some(name));
-                same && covered
-            })
-    })
-}
-
 impl CopyPlan {
     /// Plans to copy `source`, whose rows `key` tells apart, onto `target`.
     ///
-    /// `columns` says which source column, by its place in `source.columns`,
-    /// goes to which target column. The target needs a unique index over
-    /// exactly the key's columns, which deletes and upserts go by.
+    /// The target needs an index that begins with the key's columns, which
+    /// rows are found by; where none is unique over exactly them, rows of a key
+    /// are removed before they are written.
+    ///
+    /// A unique index that the source doesn't imply makes every row that meets
+    /// another one an error; such a plan [`is_exclusive`](Self::is_exclusive).
     ///
     /// In *ranged* mode the target may have no other unique index over columns
-    /// that are written. In *ordered* mode it may, but only such as the
-    /// source's own unique indexes imply: rows would replace each other over
-    /// another one.
+    /// that are written, unless the whole key is part of it or nothing is ever
+    /// replaced. In *ordered* mode it may, but not beside one that the source
+    /// doesn't imply.
     ///
     /// # Errors
     ///
@@ -193,36 +183,73 @@ impl CopyPlan {
         source: Table,
         key: RowKey,
         target: &Table,
-        columns: Vec<(usize, Ident)>,
+        columns: impl Into<ColumnMap>,
         mode: Mode,
     ) -> Result<Self, PlanError> {
-        check_columns(&source, target, &columns)?;
-        let target_key = map_key(&key, target, &columns)?;
-        let Some(index) = key_index(target, &target_key) else {
-            let table = target.name.clone();
-            return Err(PlanError::NoTargetKey { table });
-        };
-        match mode {
-            Mode::Ranged => check_only_unique(target, index, &columns)?,
-            Mode::Ordered => check_implied(&source, target, (&columns, &target_key))?,
-        }
-        let source_side = key.side(&source)?;
-        let target_side = key.side_in(target, &target_key)?;
-        if mode == Mode::Ranged && !(key.is_client_ordered() && target_side.keeps_order()) {
-            return Err(PlanError::KeyOrder {
-                table: source.name,
-                index: key.index,
+        let columns = columns.into();
+        check_columns(&source, target, &columns.written)?;
+        let target_key = map_key((&source, &key), target, &columns)?;
+        if finding_index(target, &target_key).is_none() {
+            return Err(PlanError::NoTargetKey {
+                table: target.name.clone(),
+                columns: target_key,
             });
         }
-        Ok(Self {
+        let meeting = meeting(&source, target, (&columns, &target_key), mode)?;
+        let source_side = key.side(&source)?;
+        let target_side = key.side_in(target, &target_key)?;
+        let plan = Self {
             source,
             key,
             target: target.name.clone(),
-            columns,
+            columns: columns.written,
             source_side,
             target_side,
             mode,
-        })
+            meeting,
+        };
+        if mode == Mode::Ranged && plan.key_order() == KeyOrder::Server {
+            return Err(PlanError::KeyOrder {
+                table: plan.source.name,
+                index: plan.key.index,
+            });
+        }
+        Ok(plan)
+    }
+
+    /// Returns who knows the order of the keys, on both sides.
+    #[must_use]
+    pub fn key_order(&self) -> KeyOrder {
+        if self.key.is_client_ordered() && self.target_side.keeps_order() {
+            KeyOrder::Client
+        } else {
+            KeyOrder::Server
+        }
+    }
+
+    /// Returns whether a row that meets another one over a unique index is an
+    /// error from the start; batches must then be applied one after the other.
+    #[must_use]
+    pub fn is_exclusive(&self) -> bool {
+        self.meeting == Meeting::Exclusive
+    }
+
+    /// Returns how many rows a chunk may have at most, where that is limited:
+    /// some chunks' keys are held in memory.
+    #[must_use]
+    pub fn chunk_rows_max(&self) -> Option<u64> {
+        self.reads_keys_first().then_some(KEYS_MAX)
+    }
+
+    /// Returns whether a chunk reads its keys, to remove their rows first.
+    pub(crate) fn reads_keys_first(&self) -> bool {
+        let removes = self.mode == Mode::Ordered && self.meeting != Meeting::Replaces;
+        removes && !self.target_side.keeps_order()
+    }
+
+    /// Returns how a written row meets those that are there.
+    pub(crate) const fn meeting(&self) -> Meeting {
+        self.meeting
     }
 
     /// Returns the source table.
@@ -276,18 +303,6 @@ impl CopyPlan {
     }
 }
 
-/// Returns the index of `table` that is unique over exactly `columns`, in any
-/// order; the primary key if it is one.
-pub(crate) fn key_index<'a>(table: &'a Table, columns: &[Ident]) -> Option<&'a Index> {
-    table.indexes.iter().find(|index| {
-        index.unique
-            && index.parts.len() == columns.len()
-            && index.parts.iter().all(|part| {
-                part.prefix.is_none() && part.column.as_ref().is_some_and(|c| columns.contains(c))
-            })
-    })
-}
-
 fn check_columns(
     source: &Table,
     target: &Table,
@@ -312,72 +327,117 @@ fn check_columns(
 
 /// Finds where the key's columns went.
 fn map_key(
-    key: &RowKey,
+    (source, key): (&Table, &RowKey),
     target: &Table,
-    columns: &[(usize, Ident)],
+    columns: &ColumnMap,
 ) -> Result<Vec<Ident>, PlanError> {
     let map = |(name, ordinal): (&Ident, &usize)| {
-        let mapped = columns.iter().find(|(from, _)| from == ordinal);
-        mapped
-            .map(|(_, to)| to.clone())
-            .ok_or_else(|| PlanError::KeyNotMapped {
-                table: target.name.clone(),
-                index: key.index.clone(),
-                column: name.clone(),
-            })
+        let find = |list: &[(usize, Ident)]| {
+            let mapped = list.iter().find(|(from, _)| from == ordinal);
+            mapped.map(|(_, to)| to.clone())
+        };
+        if let Some(to) = find(&columns.written) {
+            return Ok(to);
+        }
+        let column = find(&columns.computed).ok_or_else(|| PlanError::KeyNotMapped {
+            table: target.name.clone(),
+            index: key.index.clone(),
+            column: name.clone(),
+        })?;
+        let table = target.name.clone();
+        if computes_alike((source, name), (target, &column), columns) {
+            Ok(column)
+        } else {
+            Err(PlanError::KeyComputed { table, column })
+        }
     };
     key.columns.iter().zip(&key.ordinals).map(map).collect()
 }
 
-/// In *ordered* mode a written row takes the place of those that it meets,
-/// which is right only where the source can't hold both.
-fn check_implied(
+/// Returns whether two generated columns have the same expression, over
+/// columns whose types have not changed.
+fn computes_alike(
+    (source, name): (&Table, &Ident),
+    (target, to): (&Table, &Ident),
+    columns: &ColumnMap,
+) -> bool {
+    let before = expression(&source.create_statement, name);
+    let Some(before) = before.filter(|b| expression(&target.create_statement, to) == Some(b))
+    else {
+        return false;
+    };
+    columns.written.iter().all(|(ordinal, to)| {
+        let from = source.columns.get(*ordinal);
+        let to = target.columns.iter().find(|column| column.name == *to);
+        from.zip(to).is_some_and(|(from, to)| {
+            let same = from.column_type == to.column_type && from.collation == to.collation;
+            same || !before.contains(&from.name.to_string())
+        })
+    })
+}
+
+/// Returns the expression of a generated column, as `SHOW CREATE TABLE` prints
+/// it: one line for each column.
+fn expression<'a>(create_statement: &'a str, column: &Ident) -> Option<&'a str> {
+    let begin = format!("{column} ");
+    let mut lines = create_statement.lines().map(str::trim_start);
+    let line = lines.find(|line| line.starts_with(&begin))?;
+    let (_, rest) = line.split_once(" GENERATED ALWAYS AS (")?;
+    let end = rest.rfind(") STORED").or_else(|| rest.rfind(") VIRTUAL"))?;
+    rest.get(..end)
+}
+
+/// Decides how rows meet, and whether they may in this mode.
+fn meeting(
     source: &Table,
     target: &Table,
-    (columns, target_key): (&[(usize, Ident)], &[Ident]),
-) -> Result<(), PlanError> {
-    let new = new_unique_indexes(source, target, columns, target_key);
-    new.into_iter().next().map_or(Ok(()), |index| {
-        Err(PlanError::NewUnique {
-            table: target.name.clone(),
-            index,
-        })
-    })
-}
-
-fn is_integer(column: &Column) -> bool {
-    matches!(
-        column.data_type.as_str(),
-        "tinyint" | "smallint" | "mediumint" | "int" | "bigint"
-    )
-}
-
-/// A unique index none of whose columns is written (a new `AUTO_INCREMENT`
-/// key) never meets a duplicate, so it may stay.
-fn check_only_unique(
-    target: &Table,
-    key_index: &Index,
-    columns: &[(usize, Ident)],
-) -> Result<(), PlanError> {
-    let written = |name: &Ident| columns.iter().any(|(_, to)| to == name);
-    let in_the_way = target.indexes.iter().find(|index| {
+    (columns, target_key): (&ColumnMap, &[Ident]),
+    mode: Mode,
+) -> Result<Meeting, PlanError> {
+    let all: Vec<_> = columns
+        .written
+        .iter()
+        .chain(&columns.computed)
+        .cloned()
+        .collect();
+    let new = new_unique_indexes(source, target, &all, target_key);
+    let own = key_index(target, target_key).map(|index| &index.name);
+    let written = |name: &Ident| all.iter().any(|(_, to)| to == name);
+    // A unique index none of whose columns is written (a new `AUTO_INCREMENT`
+    // key) never meets a duplicate, and one that holds the key only its own.
+    let other = target.indexes.iter().find(|index| {
+        let meets = |part: &oxferry_schema::IndexPart| part.column.as_ref().is_none_or(written);
         index.unique
-            && index.name != key_index.name
-            && index
-                .parts
-                .iter()
-                .any(|part| part.column.as_ref().is_none_or(written))
+            && Some(&index.name) != own
+            && !new.contains(&index.name)
+            && !holds_key(index, target_key)
+            && index.parts.iter().any(meets)
     });
-    in_the_way.map_or(Ok(()), |index| {
-        Err(PlanError::UniqueInTheWay {
-            table: target.name.clone(),
+    let table = target.name.clone();
+    match (new.into_iter().next(), other, mode) {
+        (Some(index), Some(_), _) => Err(PlanError::NewUnique { table, index }),
+        (Some(_), None, _) => Ok(Meeting::Exclusive),
+        (None, Some(index), Mode::Ranged) => Err(PlanError::UniqueInTheWay {
+            table,
             index: index.name.clone(),
-        })
-    })
+        }),
+        (None, _, _) if own.is_some() => Ok(Meeting::Replaces),
+        (None, _, _) => Ok(Meeting::RemovedFirst),
+    }
 }
+
+fn names(columns: &[Ident]) -> String {
+    let names: Vec<&str> = columns.iter().map(Ident::as_str).collect();
+    names.join(", ")
+}
+
+/// Some megabytes of keys at most.
+const KEYS_MAX: u64 = 10_000;
 
 #[cfg(test)]
 mod tests {
+    use oxferry_schema::Index;
+
     use super::*;
     use crate::fixture::{column, ident, index, key, table};
 
@@ -392,7 +452,7 @@ mod tests {
     }
 
     fn plan(target: &Table, columns: &[(usize, &str)], mode: Mode) -> Result<CopyPlan, PlanError> {
-        let columns = columns.iter().map(|(o, name)| (*o, ident(name))).collect();
+        let columns: Vec<_> = columns.iter().map(|(o, name)| (*o, ident(name))).collect();
         CopyPlan::new(
             source(),
             key("PRIMARY", &[("id", 0)]),
@@ -433,7 +493,7 @@ mod tests {
             mapped,
             Mode::Ordered,
         );
-        assert!(matches!(plan, Err(PlanError::NewUnique { .. })));
+        assert!(plan.unwrap().is_exclusive());
     }
 
     #[test]
@@ -444,16 +504,25 @@ mod tests {
     }
 
     #[test]
-    fn a_target_without_the_key_is_refused() {
-        let wider = target(&[
-            index("PRIMARY", true, &["id", "v"]),
-            index("i", false, &["id"]),
-        ]);
-        let table = wider.name.clone();
-        assert_eq!(
-            plan(&wider, &BOTH, Mode::Ordered).unwrap_err(),
-            PlanError::NoTargetKey { table }
+    fn a_wider_key_finds_the_rows_and_one_that_begins_otherwise_does_not() {
+        let wider = target(&[index("PRIMARY", true, &["id", "v"])]);
+        for mode in [Mode::Ranged, Mode::Ordered] {
+            let plan = plan(&wider, &BOTH, mode).unwrap();
+            assert_eq!(plan.meeting(), Meeting::RemovedFirst);
+        }
+        let behind = target(&[index("PRIMARY", true, &["v", "id"])]);
+        let error = plan(&behind, &BOTH, Mode::Ranged).unwrap_err();
+        assert!(
+            error.to_string().contains("no index that begins with id"),
+            "{error}"
         );
+    }
+
+    #[test]
+    fn a_primary_key_that_the_source_does_not_vouch_for_is_exclusive() {
+        let moved = target(&[index("PRIMARY", true, &["v"]), index("i", false, &["id"])]);
+        let plan = plan(&moved, &BOTH, Mode::Ranged).unwrap();
+        assert!(plan.is_exclusive());
     }
 
     #[test]
@@ -468,20 +537,19 @@ mod tests {
     #[test]
     fn ranged_mode_has_no_second_unique_index() {
         let two = target(&[index("PRIMARY", true, &["id"]), index("u", true, &["v"])]);
-        let index_name = ident("u");
-        assert_eq!(
-            plan(&two, &BOTH, Mode::Ranged).unwrap_err(),
-            PlanError::UniqueInTheWay {
-                table: two.name.clone(),
-                index: index_name
-            }
-        );
         let mut source = source();
         source.indexes = two.indexes.clone();
         let row_key = key("PRIMARY", &[("id", 0)]);
-        let both = BOTH.map(|(at, name)| (at, ident(name))).into();
-        let plan = CopyPlan::new(source, row_key, &two, both, Mode::Ordered);
-        assert!(plan.is_ok(), "{plan:?}");
+        let both: Vec<_> = BOTH.map(|(at, name)| (at, ident(name))).into();
+        let plan = |mode| CopyPlan::new(source.clone(), row_key.clone(), &two, both.clone(), mode);
+        assert_eq!(
+            plan(Mode::Ranged).unwrap_err(),
+            PlanError::UniqueInTheWay {
+                table: two.name.clone(),
+                index: ident("u"),
+            }
+        );
+        assert_eq!(plan(Mode::Ordered).unwrap().meeting(), Meeting::Replaces);
     }
 
     #[test]

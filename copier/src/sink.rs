@@ -6,21 +6,22 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
 };
 
 use mysql_async::{Conn, Error as DriverError, prelude::Queryable};
-use oxferry_schema::{Key, KeyRange, Predicate, Row, TableName};
+use oxferry_schema::{Key, KeyRange};
+use tokio::sync::RwLock;
 
 use crate::{
-    Batch, Connections, CopyError, CopyPlan, WorkLimits,
-    connections::{Named, Session, Unit},
-    engine::Mode,
-    error::Task,
-    param,
-    pieces::{PieceLimits, pieces},
+    Batch, Connections, CopyError, CopyPlan, connections::Named, engine::Mode, plan::Meeting,
     statement::Statements,
 };
+
+mod batch;
+mod chunk;
+
+use batch::ApplyUnit;
+use chunk::{CopyUnit, KeysUnit};
 
 /// Writes rows and changes to a target table.
 ///
@@ -34,6 +35,9 @@ use crate::{
 /// - That holds for a plan in *ranged* mode, too, after the target has got its
 ///   unique indexes: the engine then copies with `again` only, and changes that
 ///   were dispatched before may put rows into the range meanwhile.
+/// - `copy_keys` does the same for the rows of a list of keys: they are removed
+///   and copied in one transaction, and a copied row replaces every row that it
+///   shares a unique value with.
 /// - `apply` brings every key of the batch to its image, in one transaction,
 ///   and returns when it is committed. Applying a batch again changes nothing.
 /// - Both are all or nothing, and are repeated by the sink itself after a
@@ -48,6 +52,11 @@ pub trait RowSink: Send + Sync {
         range: &KeyRange,
         again: bool,
     ) -> impl Future<Output = Result<CopiedRows, CopyError>> + Send;
+
+    /// Removes the rows of `keys` from the target and copies those that the
+    /// source has.
+    fn copy_keys(&self, keys: &[Key])
+    -> impl Future<Output = Result<CopiedRows, CopyError>> + Send;
 
     /// Applies changes.
     fn apply(&self, batch: &Batch) -> impl Future<Output = Result<Applied, CopyError>> + Send;
@@ -80,6 +89,9 @@ pub struct SelectSink {
     statements: Statements,
     /// Whether a written row may take no other row's place.
     exclusive: AtomicBool,
+    /// Held by chunks together, and by each batch alone, where a chunk and a
+    /// batch would each write a row of the same key.
+    turns: Option<RwLock<()>>,
 }
 
 impl SelectSink {
@@ -87,11 +99,14 @@ impl SelectSink {
     #[must_use]
     pub fn new(connections: Arc<Connections>, plan: CopyPlan) -> Self {
         let statements = Statements::new(&plan);
+        let exclusive = AtomicBool::new(plan.is_exclusive());
+        let removes = plan.mode() == Mode::Ordered && plan.meeting() != Meeting::Replaces;
         Self {
             connections,
             plan,
             statements,
-            exclusive: AtomicBool::new(false),
+            exclusive,
+            turns: removes.then(RwLock::default),
         }
     }
 
@@ -106,8 +121,11 @@ impl SelectSink {
         self.exclusive.store(true, Ordering::Relaxed);
     }
 
-    fn is_exclusive(&self) -> bool {
-        self.exclusive.load(Ordering::Relaxed)
+    fn meeting(&self) -> Meeting {
+        if self.exclusive.load(Ordering::Relaxed) {
+            return Meeting::Exclusive;
+        }
+        self.plan.meeting()
     }
 
     /// Applies changes on a connection of the caller's, which may hold
@@ -167,6 +185,10 @@ impl SelectSink {
 
 impl RowSink for SelectSink {
     async fn copy(&self, range: &KeyRange, again: bool) -> Result<CopiedRows, CopyError> {
+        let _turn = match &self.turns {
+            Some(turns) => Some(turns.read().await),
+            None => None,
+        };
         let unit = CopyUnit {
             sink: self,
             range,
@@ -175,220 +197,24 @@ impl RowSink for SelectSink {
         self.connections.run(&unit).await
     }
 
+    async fn copy_keys(&self, keys: &[Key]) -> Result<CopiedRows, CopyError> {
+        if keys.is_empty() {
+            return Ok(CopiedRows::default());
+        }
+        self.connections.run(&KeysUnit { sink: self, keys }).await
+    }
+
     async fn apply(&self, batch: &Batch) -> Result<Applied, CopyError> {
         if batch.changes.is_empty() {
             return Ok(Applied::default());
         }
+        let _turn = match &self.turns {
+            Some(turns) => Some(turns.write().await),
+            None => None,
+        };
         self.connections.run(&self.batch(batch)).await
     }
 }
 
-/// How a copied row meets one that is there.
-#[derive(Clone, Copy)]
-enum Write {
-    /// None may be there.
-    Insert,
-    /// It takes the place of every row that it shares a unique value with.
-    Replace,
-}
-
-/// One chunk's transaction.
-struct CopyUnit<'a> {
-    sink: &'a SelectSink,
-    range: &'a KeyRange,
-    again: bool,
-}
-
-impl CopyUnit<'_> {
-    async fn copy(&self, conn: &mut Conn, how: Write) -> Result<CopiedRows, DriverError> {
-        let range = Predicate::range(self.range, self.sink.plan.source_side());
-        let sql = match how {
-            Write::Insert => self.sink.statements.insert_select(&range),
-            Write::Replace => self.sink.statements.replace_select(&range),
-        };
-        conn.exec_drop(sql, range.into_params()).await?;
-        let rows = records(&conn.info()).unwrap_or_else(|| conn.affected_rows());
-        Ok(CopiedRows { rows })
-    }
-
-    /// Emptying and copying are one transaction: nobody sees the range empty,
-    /// and a crash in between leaves it as it was.
-    async fn empty_and_copy(&self, conn: &mut Conn) -> Result<CopiedRows, DriverError> {
-        conn.query_drop("START TRANSACTION").await?;
-        let range = Predicate::range(self.range, self.sink.plan.target_side());
-        let sql = self.sink.statements.empty(&range);
-        conn.exec_drop(sql, range.into_params()).await?;
-        let how = if self.sink.is_exclusive() {
-            Write::Insert
-        } else {
-            Write::Replace
-        };
-        let copied = self.copy(conn, how).await?;
-        conn.query_drop("COMMIT").await?;
-        Ok(copied)
-    }
-}
-
-impl Named for CopyUnit<'_> {
-    fn task(&self) -> Task {
-        Task::Copy(self.range.clone())
-    }
-
-    fn table(&self) -> &TableName {
-        &self.sink.plan.source().name
-    }
-}
-
-impl Unit for CopyUnit<'_> {
-    type Output = CopiedRows;
-
-    async fn run(&self, session: &mut Session, unsure: bool) -> Result<CopiedRows, DriverError> {
-        let conn = &mut session.conn;
-        match self.sink.plan.mode() {
-            Mode::Ranged | Mode::Ordered if self.again => self.empty_and_copy(conn).await,
-            // The rows of the earlier attempt may be there.
-            Mode::Ranged if unsure => self.empty_and_copy(conn).await,
-            // One statement is a transaction of its own.
-            Mode::Ranged => self.copy(conn, Write::Insert).await,
-            Mode::Ordered => self.copy(conn, Write::Replace).await,
-        }
-    }
-
-    fn limit(&self, limits: &WorkLimits) -> Duration {
-        limits.statement
-    }
-}
-
-/// One batch's transaction.
-struct ApplyUnit<'a> {
-    sink: &'a SelectSink,
-    batch: &'a Batch,
-}
-
-impl ApplyUnit<'_> {
-    async fn write(&self, conn: &mut Conn, bytes: usize) -> Result<Applied, DriverError> {
-        let changes = &self.batch.changes;
-        let gone: Vec<&Key> = changes
-            .iter()
-            .filter_map(|change| change.image.is_none().then_some(&change.key))
-            .collect();
-        let rows: Vec<&Row> = changes.iter().filter_map(|c| c.image.as_ref()).collect();
-        if self.sink.is_exclusive() {
-            // All keys first, so that rows may exchange their unique values.
-            let keys: Vec<&Key> = changes.iter().map(|change| &change.key).collect();
-            self.delete(conn, &keys, bytes).await?;
-            self.write_rows(conn, &rows, (bytes, Write::Insert)).await?;
-        } else {
-            self.delete(conn, &gone, bytes).await?;
-            self.write_rows(conn, &rows, (bytes, Write::Replace))
-                .await?;
-        }
-        Ok(Applied {
-            upserts: rows.len(),
-            deletes: gone.len(),
-        })
-    }
-
-    async fn delete(
-        &self,
-        conn: &mut Conn,
-        keys: &[&Key],
-        bytes: usize,
-    ) -> Result<(), DriverError> {
-        let sizes: Vec<usize> = keys.iter().map(|key| key.size_bytes()).collect();
-        let row_places = self.sink.plan.target_key().len();
-        for piece in pieces(&sizes, PieceLimits { row_places, bytes }) {
-            let keys = keys.get(piece).unwrap_or_default();
-            let side = self.sink.plan.target_side();
-            let params = Predicate::keys_params(keys.iter().copied(), side);
-            conn.exec_drop(self.sink.statements.delete(keys.len()), params)
-                .await?;
-        }
-        Ok(())
-    }
-
-    async fn write_rows(
-        &self,
-        conn: &mut Conn,
-        rows: &[&Row],
-        (bytes, how): (usize, Write),
-    ) -> Result<(), DriverError> {
-        let sizes: Vec<usize> = rows.iter().map(|row| row.size_bytes()).collect();
-        let row_places = self.sink.plan.pairs().count();
-        for piece in pieces(&sizes, PieceLimits { row_places, bytes }) {
-            let rows = rows.get(piece).unwrap_or_default();
-            let mut params = Vec::with_capacity(rows.len() * row_places);
-            for row in rows {
-                for (ordinal, _, _) in self.sink.plan.pairs() {
-                    let value = row.values().get(ordinal).ok_or_else(short_row)?;
-                    params.push(param::parameter(value));
-                }
-            }
-            let sql = match how {
-                Write::Insert => self.sink.statements.insert(rows.len()),
-                Write::Replace => self.sink.statements.replace(rows.len()),
-            };
-            conn.exec_drop(sql, params).await?;
-        }
-        Ok(())
-    }
-}
-
-impl Named for ApplyUnit<'_> {
-    fn task(&self) -> Task {
-        let changes = &self.batch.changes;
-        Task::Apply {
-            first: changes.first().map(|change| change.key.clone()),
-            last: changes.last().map(|change| change.key.clone()),
-            count: changes.len(),
-        }
-    }
-
-    fn table(&self) -> &TableName {
-        self.sink.plan.target()
-    }
-}
-
-impl Unit for ApplyUnit<'_> {
-    type Output = Applied;
-
-    async fn run(&self, session: &mut Session, _unsure: bool) -> Result<Applied, DriverError> {
-        let bytes = (session.packet_bytes / 2).min(APPLY_BYTES_MAX);
-        session.conn.query_drop("START TRANSACTION").await?;
-        let applied = self.write(&mut session.conn, bytes).await?;
-        session.conn.query_drop("COMMIT").await?;
-        Ok(applied)
-    }
-
-    fn limit(&self, limits: &WorkLimits) -> Duration {
-        limits.statement
-    }
-}
-
-/// Reads `Records: 5  Duplicates: 1  Warnings: 0`: with REPLACE, the number of
-/// affected rows counts the replaced ones too.
-/// Source: MySQL 9.7 C API manual, "mysql_info".
-fn records(info: &str) -> Option<u64> {
-    let rest = info.strip_prefix("Records: ")?;
-    rest.split(' ').next()?.parse().ok()
-}
-
-/// A row with fewer values than its table has columns, which the stream must
-/// not produce.
-fn short_row() -> DriverError {
-    DriverError::Other("a changed row has fewer values than the plan has columns".into())
-}
-
 /// Large enough that statements are few, small enough for any server.
 const APPLY_BYTES_MAX: usize = 4 << 20;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_servers_summary_tells_how_many_rows_were_read() {
-        assert_eq!(records("Records: 5  Duplicates: 1  Warnings: 0"), Some(5));
-        assert_eq!(records(""), None);
-    }
-}

@@ -13,6 +13,8 @@ pub(crate) struct Statements {
     replace_select: String,
     /// Up to and with `WHERE`.
     delete: String,
+    /// Up to and with `WHERE`.
+    keys: String,
     target_side: KeySide,
     /// Up to and with `VALUES`.
     replace: String,
@@ -46,6 +48,12 @@ impl Statements {
             insert_select: format!("INSERT {select}"),
             replace_select: format!("REPLACE {select}"),
             delete: format!("DELETE FROM {target} WHERE "),
+            keys: format!(
+                "SELECT {} FROM {} FORCE INDEX ({}) WHERE ",
+                plan.source_side().select_list(),
+                plan.source().name,
+                plan.key().index
+            ),
             target_side: plan.target_side().clone(),
             replace: format!("REPLACE INTO {target} ({targets}) VALUES "),
             insert: format!("INSERT INTO {target} ({targets}) VALUES "),
@@ -68,6 +76,11 @@ impl Statements {
     /// Empties what `range`, over the target's key columns, selects.
     pub(crate) fn empty(&self, range: &Predicate) -> String {
         format!("{}{}", self.delete, range.sql())
+    }
+
+    /// Reads the keys of the rows that `range`, over the source's key, selects.
+    pub(crate) fn keys(&self, range: &Predicate) -> String {
+        format!("{}{}", self.keys, range.sql())
     }
 
     /// Deletes `count` rows by key.

@@ -11,7 +11,10 @@ use std::{
 
 use mysql_async::{Conn, OptsBuilder, Pool, PoolConstraints, PoolOpts};
 use oxferry_binlog::FilePosition;
-use oxferry_copier::{engine::TableId, pipeline::Handle};
+use oxferry_copier::{
+    engine::{self, TableId},
+    pipeline::Handle,
+};
 use oxferry_schema::{Ident, KeyRange, Mapping, Remedy, Table, connect};
 use oxferry_throttle::Pacer;
 use oxferry_verifier::{
@@ -339,7 +342,10 @@ impl Feed for JobFeed {
 
     async fn repair(&self, repair: &Repair) -> Result<(), FeedError> {
         self.handle
-            .repair(TableId(repair.table), repair.range.clone())
+            .repair(
+                TableId(repair.table),
+                engine::Repair::Range(repair.range.clone()),
+            )
             .await
             .map_err(|error| FeedError::new("copying a range again", Remedy::Retry, error))
     }

@@ -1,13 +1,15 @@
 //! Changes that wait for their turn, in the way of the table's mode.
 
+use std::collections::{HashMap, VecDeque};
+
 use oxferry_schema::{Key, Row};
 
 use super::{
     ChunkId, Mode, TxnSeq,
+    coverage::Coverage,
     ledger::{Ledger, Weight},
     ordered::OrderedBuffer,
     ranged::RangedBuffer,
-    ranges::RangeMap,
 };
 use crate::{Batch, KeyedChange};
 
@@ -84,6 +86,25 @@ impl Taken {
         });
     }
 
+    /// Adds the first changes of `queue` as far as there is room.
+    pub(super) fn fill(
+        &mut self,
+        (entries, queue): (&mut HashMap<Key, Entry>, &mut VecDeque<Key>),
+        limit: BatchLimit,
+    ) {
+        while let Some(key) = queue.pop_front() {
+            let Some(entry) = entries.remove(&key) else {
+                continue;
+            };
+            if !self.has_room(entry.weight.bytes, limit) {
+                entries.insert(key.clone(), entry);
+                queue.push_front(key);
+                return;
+            }
+            self.push(key, entry);
+        }
+    }
+
     /// Returns whether nothing was taken.
     pub(super) fn is_empty(&self) -> bool {
         self.batch.changes.is_empty()
@@ -121,25 +142,25 @@ impl Buffer {
         }
     }
 
-    /// Takes batches that may be applied at the same time, `count_max` at most.
+    /// Takes the next batch that may be applied now, beside those in flight;
+    /// `first_open` is the table's earliest open chunk.
     pub(super) fn take(
         &mut self,
         limit: BatchLimit,
-        count_max: usize,
-        open: &RangeMap<ChunkId>,
+        (coverage, first_open): (&Coverage, Option<ChunkId>),
         ledger: &mut Ledger,
-    ) -> Vec<Taken> {
+    ) -> Option<Taken> {
         match self {
-            Self::Ranged(buffer) => buffer.take(limit, open).into_iter().collect(),
-            Self::Ordered(buffer) => buffer.take(limit, count_max, first_open(open), ledger),
+            Self::Ranged(buffer) => buffer.take(limit, coverage),
+            Self::Ordered(buffer) => buffer.take(limit, first_open, ledger),
         }
     }
 
-    /// Notes that `keys` have reached the target.
+    /// Notes that a batch of changes to `keys` has reached the target.
     pub(super) fn handle_applied(&mut self, keys: &[Key]) {
         match self {
             Self::Ranged(buffer) => buffer.handle_applied(keys),
-            Self::Ordered(_) => {}
+            Self::Ordered(buffer) => buffer.handle_applied(),
         }
     }
 
@@ -158,11 +179,6 @@ impl Buffer {
             Self::Ordered(buffer) => buffer.contains(key),
         }
     }
-}
-
-/// Returns the earliest chunk that is open.
-fn first_open(open: &RangeMap<ChunkId>) -> Option<ChunkId> {
-    open.values().min().copied()
 }
 
 /// Returns about how much memory a change takes: its key stands in the map

@@ -2,22 +2,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use oxferry_schema::KeyRange;
+use super::{BarrierId, BatchId, ChunkId, Repair, TableId, TxnSeq};
 
-use super::{BarrierId, BatchId, ChunkId, TableId, TxnSeq};
-
-/// A range that shall be copied, not open yet.
+/// What shall be copied, not open yet.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) table: TableId,
-    pub(super) range: KeyRange,
+    pub(super) what: Repair,
 }
 
 /// An open chunk.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) table: TableId,
-    pub(super) range: KeyRange,
+    pub(super) what: Repair,
     /// Whether the target may hold rows of the range.
     pub(super) again: bool,
     /// The last transaction that its snapshot has to contain.

@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use oxferry_schema::{Key, KeyRange};
 
 use super::{
-    Action, BarrierId, BatchId, ChunkId, EngineConfig, InFlight, TableId, TablePlan, TableProgress,
-    TxnSeq,
-    buffer::{BatchLimit, Taken},
-    chunks::{Chunk, Chunks, Stage, Wanted},
+    Action, BarrierId, BatchId, ChunkId, EngineConfig, InFlight, Repair, TableId, TablePlan,
+    TableProgress, TxnSeq,
+    chunks::{Chunks, Wanted},
     ledger::{Ledger, Weight},
     table::TableState,
 };
 use crate::{Batch, KeyedChange};
+
+mod polling;
 
 /// Decides what is copied and applied, and when; see the
 /// [module's documentation](super).
@@ -99,7 +100,8 @@ impl Engine {
     /// the ranges that were closed at the start.
     pub fn handle_range(&mut self, table: TableId, range: KeyRange) {
         self.turn = TableId(table.0 + 1);
-        self.chunks.wanted.push_back(Wanted { table, range });
+        let what = Repair::Range(range);
+        self.chunks.wanted.push_back(Wanted { table, what });
     }
 
     /// Notes that a table has no further ranges.
@@ -122,7 +124,7 @@ impl Engine {
         let chunk = self.chunks.close(id);
         let chunk = chunk.expect("only a chunk that is being copied can be done");
         if let Some(state) = self.tables.get_mut(chunk.table.0) {
-            state.close(id, chunk.range, rows);
+            state.close(id, chunk.what, rows);
         }
         self.mark_due(chunk.table);
     }
@@ -167,13 +169,30 @@ impl Engine {
         state.become_ordered();
     }
 
-    /// Copies a closed range once more, emptied first: a comparison found it
-    /// different.
+    /// Copies rows once more that a comparison found different.
     ///
-    /// It waits until the whole range is closed. Without harm for changes, and
-    /// counted in the checkpoint as not closed once it is open.
-    pub fn repair(&mut self, table: TableId, range: KeyRange) {
-        self.chunks.repairs.push_back(Wanted { table, range });
+    /// A range waits until the whole of it is closed, where the client can
+    /// tell. In *ranged* mode each key is a range of its own. In *ordered* mode
+    /// a repair waits for all open chunks and for the batches in flight, and
+    /// until it is done no other chunk opens and no batch is given out.
+    pub fn repair(&mut self, table: TableId, what: Repair) {
+        let is_ranged = self
+            .tables
+            .get(table.0)
+            .is_some_and(|state| !state.repairs_alone());
+        match what {
+            Repair::Keys(keys) if is_ranged => {
+                let ranges = keys.into_iter().map(|key| Wanted {
+                    table,
+                    what: Repair::Range(KeyRange {
+                        upper: key.successor(),
+                        lower: Some(key),
+                    }),
+                });
+                self.chunks.repairs.extend(ranges);
+            }
+            what => self.chunks.repairs.push_back(Wanted { table, what }),
+        }
     }
 
     /// Stops (or starts again) opening chunks; open ones are finished, since
@@ -215,7 +234,7 @@ impl Engine {
         let limit = self.batch_limit();
         let mut batches = Vec::new();
         for (index, state) in self.tables.iter_mut().enumerate() {
-            while let Some(taken) = state.next_batch(limit, 1, &mut self.ledger) {
+            while let Some(taken) = state.next_batch(limit, &mut self.ledger) {
                 let keys: Vec<_> = taken.keys();
                 state.handle_applied(&keys);
                 self.drained.extend(taken.weights);
@@ -351,149 +370,11 @@ impl Engine {
         self.tables.get(table.0).map(TableState::progress)
     }
 
-    /// Returns the chunks of a table that are open, in key order.
+    /// Returns the ranges of a table that are open, in key order.
+    ///
+    /// Repairs are not among them where the client can't order the keys.
     pub fn open_chunks(&self, table: TableId) -> impl Iterator<Item = (ChunkId, KeyRange)> + '_ {
         let state = self.tables.get(table.0);
-        state.into_iter().flat_map(TableState::open_chunks)
-    }
-
-    /// Opens as many of the ranges looked up as may be open at once.
-    fn open_ranges(&mut self) {
-        while self.is_copying && self.chunks.open_count() < self.open_max() {
-            if !self.open_repair() && !self.open_wanted() {
-                return;
-            }
-        }
-    }
-
-    /// Opens the next range, of a table that allows it.
-    fn open_wanted(&mut self) -> bool {
-        let committed = self.ledger.committed();
-        let tables = &self.tables;
-        let may_open = |wanted: &Wanted| {
-            tables
-                .get(wanted.table.0)
-                .is_some_and(|state| state.may_open(committed))
-        };
-        let Some(index) = self.chunks.wanted.iter().position(may_open) else {
-            return false;
-        };
-        let Some(wanted) = self.chunks.wanted.remove(index) else {
-            return false;
-        };
-        self.open(wanted, false);
-        true
-    }
-
-    /// Opens the first range to repair, or lets the next one try.
-    fn open_repair(&mut self) -> bool {
-        let committed = self.ledger.committed();
-        let Some(wanted) = self.chunks.repairs.pop_front() else {
-            return false;
-        };
-        let may_open = self
-            .tables
-            .get(wanted.table.0)
-            .is_some_and(|state| state.may_open(committed) && state.may_repair(&wanted.range));
-        if may_open {
-            self.open(wanted, true);
-        } else {
-            self.chunks.repairs.push_back(wanted);
-        }
-        may_open
-    }
-
-    fn open(&mut self, wanted: Wanted, repair: bool) {
-        let Wanted { table, range } = wanted;
-        let Some(state) = self.tables.get_mut(table.0) else {
-            return;
-        };
-        let id = self.chunks.next_id();
-        state.open(id, range.clone());
-        let chunk = Chunk {
-            table,
-            range,
-            again: repair || state.copies_again(),
-            must_see: self.ledger.committed(),
-            after_batch: repair.then_some(BatchId(self.batches_started)),
-            stage: Stage::Opened,
-        };
-        self.chunks.open(id, chunk);
-    }
-
-    fn poll_copy(&mut self) -> Option<Action> {
-        if self.chunks.copying_count() >= self.config.copy_slots {
-            return None;
-        }
-        let batches = &self.batches;
-        let oldest = |table| {
-            let mut batches = batches.iter();
-            batches
-                .find(|(_, batch)| batch.table == table)
-                .map(|(id, _)| *id)
-        };
-        let (chunk, state) = self.chunks.start_copy(oldest)?;
-        Some(Action::Copy {
-            chunk,
-            table: state.table,
-            range: state.range.clone(),
-            again: state.again,
-        })
-    }
-
-    fn poll_apply(&mut self) -> Option<Action> {
-        let slots_free = self.config.apply_slots.saturating_sub(self.batches.len());
-        if !self.is_applying || !self.drained.is_empty() || slots_free == 0 {
-            return None;
-        }
-        let limit = self.batch_limit();
-        while let Some(table) = self.due.pop_front() {
-            if let Some(is_due) = self.is_due.get_mut(table.0) {
-                *is_due = false;
-            }
-            let state = self.tables.get_mut(table.0)?;
-            if let Some(taken) = state.next_batch(limit, slots_free, &mut self.ledger) {
-                self.mark_due(table);
-                return Some(self.start_batch(table, taken));
-            }
-        }
-        None
-    }
-
-    fn start_batch(&mut self, table: TableId, taken: Taken) -> Action {
-        self.batches_started += 1;
-        let id = BatchId(self.batches_started);
-        let keys = taken.keys();
-        let Taken { batch, weights, .. } = taken;
-        self.batches.insert(
-            id,
-            BatchInFlight {
-                table,
-                keys,
-                weights,
-            },
-        );
-        Action::Apply { id, table, batch }
-    }
-
-    /// Puts a table among those that may have something to apply.
-    fn mark_due(&mut self, table: TableId) {
-        if let Some(is_due) = self.is_due.get_mut(table.0)
-            && !std::mem::replace(is_due, true)
-        {
-            self.due.push_back(table);
-        }
-    }
-
-    fn batch_limit(&self) -> BatchLimit {
-        BatchLimit {
-            rows_max: self.config.batch_rows_max,
-            bytes_max: self.config.batch_bytes_max,
-        }
-    }
-
-    /// Returns how many chunks may be open at once.
-    fn open_max(&self) -> usize {
-        self.config.copy_slots + self.config.chunks_ready_max
+        state.into_iter().flat_map(TableState::open_ranges)
     }
 }

@@ -1,9 +1,12 @@
-//! The change buffer of *ordered* tables: one queue, in waves.
+//! The change buffer of *ordered* tables: one queue, in rounds.
 //!
-//! Why waves: the images of one wave are all those of one moment, so no two
-//! of them hold the same unique value, and they may be written in any order
-//! and by any number of connections. The images of two waves may clash, so
-//! the later wave begins when the earlier one is on the target.
+//! Why rounds: the images of one round are all those of one moment, so no two
+//! of them hold the same unique value, and no two of them are rows of one key,
+//! whatever the server takes for one. They may be written in any order and by
+//! any number of connections, once the rows that were gone at that moment are
+//! gone: to the server, a key that is deleted may be the same as one that is
+//! written. So a round's deletes come first. The images of two rounds may
+//! clash, so the later round begins when the earlier one is on the target.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -19,7 +22,11 @@ use crate::KeyedChange;
 /// Changes in segments, first come, first served.
 #[derive(Debug, Default)]
 pub(super) struct OrderedBuffer {
+    /// What is being given out.
+    round: Round,
     segments: VecDeque<Segment>,
+    /// Batches given out and not applied yet.
+    in_flight: usize,
 }
 
 /// Changes that wait for the same chunks, the latest image of each key.
@@ -29,6 +36,19 @@ struct Segment {
     waits_through: ChunkId,
     entries: HashMap<Key, Entry>,
     queue: VecDeque<Key>,
+}
+
+/// Changes as they were at one moment: nothing is added any more.
+#[derive(Debug, Default)]
+struct Round {
+    entries: HashMap<Key, Entry>,
+    /// Keys whose row is gone.
+    deletes: VecDeque<Key>,
+    /// Keys that have one.
+    upserts: VecDeque<Key>,
+    /// Whether no delete is left or in flight, so that upserts may run side by
+    /// side.
+    is_writing: bool,
 }
 
 impl OrderedBuffer {
@@ -41,6 +61,7 @@ impl OrderedBuffer {
         }
         Self {
             segments: VecDeque::from([segment]),
+            ..Self::default()
         }
     }
 
@@ -65,16 +86,37 @@ impl OrderedBuffer {
         }
     }
 
-    /// Takes the next wave: `count_max` batches at most, from one segment.
-    ///
-    /// The wave before it must have been applied.
+    /// Takes the next batch that may be applied now, beside those in flight.
     pub(super) fn take(
         &mut self,
         limit: BatchLimit,
-        count_max: usize,
         first_open: Option<ChunkId>,
         ledger: &mut Ledger,
-    ) -> Vec<Taken> {
+    ) -> Option<Taken> {
+        if self.round.is_over() && self.in_flight == 0 {
+            self.begin_round(limit, first_open, ledger);
+        }
+        let taken = self.round.take(limit, self.in_flight == 0)?;
+        self.in_flight += 1;
+        Some(taken)
+    }
+
+    /// Notes that a batch has reached the target.
+    pub(super) fn handle_applied(&mut self) {
+        self.in_flight -= 1;
+    }
+
+    /// Returns whether a change to `key` is held, those in flight left out.
+    pub(super) fn contains(&self, key: &Key) -> bool {
+        self.round.entries.contains_key(key)
+            || self
+                .segments
+                .iter()
+                .any(|segment| segment.entries.contains_key(key))
+    }
+
+    /// Cuts a round out of the first segments that need not wait.
+    fn begin_round(&mut self, limit: BatchLimit, first_open: Option<ChunkId>, ledger: &mut Ledger) {
         let may_go = |segment: &Segment| first_open.is_none_or(|id| segment.waits_through < id);
         while self
             .segments
@@ -84,21 +126,11 @@ impl OrderedBuffer {
         {
             self.merge_front(ledger);
         }
-        let Some(front) = self.segments.front_mut().filter(|front| may_go(front)) else {
-            return Vec::new();
-        };
-        let wave = (0..count_max).map_while(|_| front.take(limit)).collect();
-        if front.queue.is_empty() {
-            self.segments.pop_front();
+        if self.segments.front().is_some_and(may_go)
+            && let Some(front) = self.segments.pop_front()
+        {
+            self.round = Round::of(front);
         }
-        wave
-    }
-
-    /// Returns whether a change to `key` is held.
-    pub(super) fn contains(&self, key: &Key) -> bool {
-        self.segments
-            .iter()
-            .any(|segment| segment.entries.contains_key(key))
     }
 
     /// Moves the first segment's changes to the head of the second.
@@ -109,6 +141,39 @@ impl OrderedBuffer {
         if let Some(next) = self.segments.front_mut() {
             next.precede(front, ledger);
         }
+    }
+}
+
+impl Round {
+    fn of(segment: Segment) -> Self {
+        let Segment { entries, queue, .. } = segment;
+        let has_row = |key: &Key| entries.get(key).is_some_and(|entry| entry.image.is_some());
+        let (upserts, deletes) = queue.into_iter().partition(has_row);
+        Self {
+            entries,
+            deletes,
+            upserts,
+            is_writing: false,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.deletes.is_empty() && self.upserts.is_empty()
+    }
+
+    /// Takes the next batch; `is_quiet` says that none is in flight.
+    ///
+    /// The last deletes and the first upserts may share a batch, since a batch
+    /// begins with its deletes; it then runs alone.
+    fn take(&mut self, limit: BatchLimit, is_quiet: bool) -> Option<Taken> {
+        let mut taken = Taken::default();
+        taken.fill((&mut self.entries, &mut self.deletes), limit);
+        let has_deletes = !taken.is_empty();
+        if self.deletes.is_empty() && (self.is_writing || is_quiet) {
+            taken.fill((&mut self.entries, &mut self.upserts), limit);
+            self.is_writing = !has_deletes;
+        }
+        (!taken.is_empty()).then(|| taken.sorted())
     }
 }
 
@@ -150,21 +215,5 @@ impl Segment {
                 self.entries.insert(key, entry);
             }
         }
-    }
-
-    fn take(&mut self, limit: BatchLimit) -> Option<Taken> {
-        let mut taken = Taken::default();
-        while let Some(key) = self.queue.pop_front() {
-            let Some(entry) = self.entries.remove(&key) else {
-                continue;
-            };
-            if !taken.has_room(entry.weight.bytes, limit) {
-                self.entries.insert(key.clone(), entry);
-                self.queue.push_front(key);
-                break;
-            }
-            taken.push(key, entry);
-        }
-        (!taken.is_empty()).then(|| taken.sorted())
     }
 }

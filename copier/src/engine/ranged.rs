@@ -7,8 +7,8 @@ use oxferry_schema::Key;
 use super::{
     ChunkId, TxnSeq,
     buffer::{BatchLimit, Entry, Taken},
+    coverage::Coverage,
     ledger::Ledger,
-    ranges::RangeMap,
 };
 use crate::KeyedChange;
 
@@ -44,11 +44,11 @@ impl RangedBuffer {
     }
 
     /// Takes a batch of changes whose range is not being copied.
-    pub(super) fn take(&mut self, limit: BatchLimit, open: &RangeMap<ChunkId>) -> Option<Taken> {
+    pub(super) fn take(&mut self, limit: BatchLimit, coverage: &Coverage) -> Option<Taken> {
         let mut taken = Taken::default();
         while let Some(key) = self.pop() {
-            if let Some(chunk) = open.find(&key) {
-                self.parked.entry(*chunk).or_default().push(key);
+            if let Some(chunk) = coverage.open_at(&key) {
+                self.parked.entry(chunk).or_default().push(key);
                 continue;
             }
             let Some(entry) = self.entries.remove(&key) else {

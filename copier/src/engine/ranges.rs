@@ -70,11 +70,6 @@ impl<T> RangeMap<T> {
         first.chain(self.rest.values().map(|(_, value)| value))
     }
 
-    /// Returns whether there is no range at all.
-    pub(super) fn is_empty(&self) -> bool {
-        self.first.is_none() && self.rest.is_empty()
-    }
-
     /// Returns the ranges in key order.
     pub(super) fn ranges(&self) -> impl Iterator<Item = KeyRange> + '_ {
         let first = self.first.iter().map(|(upper, _)| KeyRange {

@@ -1,14 +1,15 @@
 //! One table's part of the engine's state.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 
 use oxferry_schema::{Key, KeyRange};
 
 use super::{
-    ChunkId, Mode, TablePlan, TableProgress, TxnSeq,
+    ChunkId, KeyOrder, Mode, Repair, TablePlan, TableProgress, TxnSeq,
     buffer::{BatchLimit, Buffer, Taken},
+    coverage::Coverage,
     ledger::Ledger,
-    ranges::{RangeMap, RangeSet},
+    ordered::OrderedBuffer,
 };
 use crate::KeyedChange;
 
@@ -18,15 +19,16 @@ pub(super) struct TableState {
     mode: Mode,
     /// Whether rows of ranges that are not closed may stand on the target.
     resumed: bool,
-    closed: RangeSet,
-    open: RangeMap<ChunkId>,
+    coverage: Coverage,
+    /// The open chunks, repairs among them.
+    open: BTreeSet<ChunkId>,
+    /// The repair that has an *ordered* table to itself.
+    repairing: Option<ChunkId>,
     /// The last chunk opened, or 0.
     last_opened: ChunkId,
     /// The last transaction that brought a change of this table.
     last_touched: TxnSeq,
     buffer: Buffer,
-    /// Batches taken at one moment, not given out yet.
-    wave: VecDeque<Taken>,
     batches_in_flight: usize,
     rows_copied: u64,
     changes_dispatched: u64,
@@ -36,20 +38,25 @@ pub(super) struct TableState {
 
 impl TableState {
     /// Begins a table as planned.
+    ///
+    /// # Panics
+    ///
+    /// When it shall be copied in *ranged* mode, and the client doesn't know
+    /// the order of its keys: changes would be lost.
     pub(super) fn new(plan: TablePlan) -> Self {
-        let mut closed = RangeSet::default();
-        for range in plan.closed {
-            closed.insert(range);
-        }
+        assert!(
+            plan.mode == Mode::Ordered || plan.order == KeyOrder::Client,
+            "ranged mode is for keys that the client can order"
+        );
         Self {
             mode: plan.mode,
             resumed: plan.resumed,
-            closed,
-            open: RangeMap::default(),
+            coverage: Coverage::new(plan.order, plan.closed),
+            open: BTreeSet::new(),
+            repairing: None,
             last_opened: ChunkId(0),
             last_touched: TxnSeq(0),
             buffer: Buffer::new(plan.mode),
-            wave: VecDeque::new(),
             batches_in_flight: 0,
             rows_copied: 0,
             changes_dispatched: 0,
@@ -76,7 +83,7 @@ impl TableState {
     /// queued to be applied before the chunk's older rows. So the chunk waits
     /// for the end of a transaction that has touched the table.
     pub(super) fn may_open(&self, committed: TxnSeq) -> bool {
-        self.last_touched <= committed
+        self.last_touched <= committed && self.repairing.is_none()
     }
 
     /// Returns the last transaction that brought a change of the table.
@@ -84,46 +91,59 @@ impl TableState {
         self.last_touched
     }
 
-    /// Returns whether `range` may be copied once more now.
-    pub(super) fn may_repair(&self, range: &KeyRange) -> bool {
-        self.closed.covers(range) && !self.open.overlaps(range)
+    /// Returns whether `what` may be copied once more now, but for chunks that
+    /// are open.
+    ///
+    /// A range must be on the target whole before, where the client can tell.
+    pub(super) fn may_repair(&self, what: &Repair) -> bool {
+        match what {
+            Repair::Range(range) => self.coverage.may_repair(range),
+            Repair::Keys(_) => true,
+        }
+    }
+
+    /// Returns whether a repair has to have the table to itself: in *ordered*
+    /// mode no other chunk is open meanwhile, and no batch is given out, so
+    /// that nobody writes a row between its being removed and copied.
+    pub(super) fn repairs_alone(&self) -> bool {
+        self.mode == Mode::Ordered
     }
 
     /// Opens a chunk: from now on changes wait for it.
-    pub(super) fn open(&mut self, chunk: ChunkId, range: KeyRange) {
-        self.closed.remove(&range);
-        self.open.insert(range, chunk);
+    pub(super) fn open(&mut self, chunk: ChunkId, what: &Repair, repair: bool) {
+        if let Repair::Range(range) = what {
+            self.coverage.open(chunk, range.clone(), repair);
+        }
+        if repair && self.repairs_alone() {
+            self.repairing = Some(chunk);
+        }
+        self.open.insert(chunk);
         self.last_opened = chunk;
     }
 
     /// Closes a chunk whose rows are on the target.
-    pub(super) fn close(&mut self, chunk: ChunkId, range: KeyRange, rows: u64) {
-        self.open.remove(range.lower.as_ref());
-        self.closed.insert(range);
+    pub(super) fn close(&mut self, chunk: ChunkId, what: Repair, rows: u64) {
+        if let Repair::Range(range) = what {
+            self.coverage.close(chunk, range);
+        }
+        self.repairing.take_if(|id| *id == chunk);
+        self.open.remove(&chunk);
         self.rows_copied += rows;
         self.buffer.handle_chunk_closed(chunk);
     }
 
     /// Returns the next batch that may be applied now.
-    pub(super) fn next_batch(
-        &mut self,
-        limit: BatchLimit,
-        slots_free: usize,
-        ledger: &mut Ledger,
-    ) -> Option<Taken> {
-        let may_take = self.mode == Mode::Ranged || self.batches_in_flight == 0;
-        if self.wave.is_empty() && may_take {
-            self.wave = self
-                .buffer
-                .take(limit, slots_free, &self.open, ledger)
-                .into();
+    pub(super) fn next_batch(&mut self, limit: BatchLimit, ledger: &mut Ledger) -> Option<Taken> {
+        if self.repairing.is_some() {
+            return None;
         }
-        let next = self.wave.pop_front()?;
+        let open = (&self.coverage, self.open.first().copied());
+        let next = self.buffer.take(limit, open, ledger)?;
         self.batches_in_flight += 1;
         Some(next)
     }
 
-    /// Notes that a batch of `count` changes to `keys` is on the target.
+    /// Notes that a batch of changes to `keys` is on the target.
     pub(super) fn handle_applied(&mut self, keys: &[Key]) {
         self.batches_in_flight -= 1;
         self.changes_applied += u64::try_from(keys.len()).unwrap_or(u64::MAX);
@@ -137,10 +157,7 @@ impl TableState {
             return;
         };
         let entries = std::mem::take(ranged).into_entries();
-        self.buffer = Buffer::Ordered(super::ordered::OrderedBuffer::holding(
-            entries,
-            self.last_opened,
-        ));
+        self.buffer = Buffer::Ordered(OrderedBuffer::holding(entries, self.last_opened));
     }
 
     /// Returns whether rows of a range not copied yet may be on the target.
@@ -153,20 +170,19 @@ impl TableState {
         !self.open.is_empty()
     }
 
-    /// Returns the open chunks in key order.
-    pub(super) fn open_chunks(&self) -> impl Iterator<Item = (ChunkId, KeyRange)> + '_ {
-        self.open.values().copied().zip(self.open.ranges())
+    /// Returns the open ranges in key order; repairs by key have none.
+    pub(super) fn open_ranges(&self) -> Vec<(ChunkId, KeyRange)> {
+        self.coverage.open_ranges()
     }
 
-    /// Returns whether a batch is in flight or about to be.
+    /// Returns whether a batch is in flight.
     pub(super) fn is_applying(&self) -> bool {
-        self.batches_in_flight > 0 || !self.wave.is_empty()
+        self.batches_in_flight > 0
     }
 
     /// Returns whether a change to `key` is buffered.
     pub(super) fn holds(&self, key: &Key) -> bool {
-        let in_wave = |taken: &Taken| taken.batch.changes.iter().any(|change| change.key == *key);
-        self.buffer.contains(key) || self.wave.iter().any(in_wave)
+        self.buffer.contains(key)
     }
 
     /// Returns how far the table is.
@@ -176,12 +192,12 @@ impl TableState {
             changes_dispatched: self.changes_dispatched,
             changes_discarded: self.changes_discarded,
             changes_applied: self.changes_applied,
-            closed: self.closed.to_vec(),
+            closed: self.coverage.closed(),
         }
     }
 
     /// Returns whether a chunk that opens later will read `key`.
     fn is_unread(&self, key: &Key) -> bool {
-        self.mode == Mode::Ranged && !self.closed.contains(key) && self.open.find(key).is_none()
+        self.mode == Mode::Ranged && self.coverage.is_unread(key)
     }
 }

@@ -164,23 +164,129 @@ fn newer_images_of_a_key_in_flight_wait_for_the_batch() {
     assert_eq!(batch(&mut engine).unwrap().1, [change(5, 3)]);
 }
 
-#[test]
-fn in_ordered_mode_the_next_wave_begins_when_the_last_is_done() {
-    let config = EngineConfig {
+/// One change a batch, two at once.
+fn narrow() -> EngineConfig {
+    EngineConfig {
         batch_rows_max: 1,
         apply_slots: 2,
         ..EngineConfig::default()
+    }
+}
+
+fn deletion(number: i128) -> KeyedChange {
+    KeyedChange {
+        key: key(number),
+        image: None,
+    }
+}
+
+#[test]
+fn in_ordered_mode_the_next_round_begins_when_the_last_is_done() {
+    let mut engine = engine_with(Mode::Ordered, narrow());
+    dispatch(&mut engine, 1, change(1, 1));
+    dispatch(&mut engine, 2, change(2, 1));
+    let (first, _) = batch(&mut engine).unwrap();
+    dispatch(&mut engine, 3, change(3, 1));
+    let (second, _) = batch(&mut engine).unwrap();
+    engine.handle_batch_applied(first);
+    assert_eq!(batch(&mut engine), None);
+    engine.handle_batch_applied(second);
+    assert_eq!(batch(&mut engine).unwrap().1, [change(3, 1)]);
+}
+
+#[test]
+fn in_ordered_mode_a_rounds_deletes_come_before_its_upserts() {
+    let mut engine = engine_with(Mode::Ordered, narrow());
+    dispatch(&mut engine, 1, change(1, 1));
+    dispatch(&mut engine, 2, deletion(2));
+    dispatch(&mut engine, 3, deletion(3));
+    let (first, changes) = batch(&mut engine).unwrap();
+    assert_eq!(changes, [deletion(2)]);
+    let (second, changes) = batch(&mut engine).unwrap();
+    assert_eq!(changes, [deletion(3)]);
+    engine.handle_batch_applied(second);
+    assert_eq!(batch(&mut engine), None, "a delete is in flight");
+    engine.handle_batch_applied(first);
+    assert_eq!(batch(&mut engine).unwrap().1, [change(1, 1)]);
+}
+
+#[test]
+fn in_ordered_mode_a_batch_of_deletes_and_upserts_runs_alone() {
+    let config = EngineConfig {
+        batch_rows_max: 2,
+        ..narrow()
     };
     let mut engine = engine_with(Mode::Ordered, config);
     for seq in 1..=3 {
         dispatch(&mut engine, seq, change(seq.into(), 1));
     }
-    let (first, _) = batch(&mut engine).unwrap();
-    let (second, _) = batch(&mut engine).unwrap();
-    engine.handle_batch_applied(first);
+    dispatch(&mut engine, 4, deletion(4));
+    let (mixed, changes) = batch(&mut engine).unwrap();
+    assert_eq!(changes, [change(1, 1), deletion(4)]);
     assert_eq!(batch(&mut engine), None);
-    engine.handle_batch_applied(second);
+    engine.handle_batch_applied(mixed);
+    assert_eq!(batch(&mut engine).unwrap().1, [change(2, 1), change(3, 1)]);
+}
+
+#[test]
+fn keys_that_only_the_server_orders_are_never_compared() {
+    let plan = TablePlan::resume(Mode::Ordered, vec![range(9, 5)]).ordered_by(KeyOrder::Server);
+    let mut engine = Engine::new(EngineConfig::default(), vec![plan]);
+    let first = KeyRange {
+        lower: None,
+        upper: Some(key(9)),
+    };
+    let chunk = copying(&mut engine, first);
+    assert_eq!(engine.progress(TABLE).unwrap().closed, [range(9, 5)]);
+    engine.handle_chunk_copied(chunk, 1);
+    let closed = KeyRange {
+        lower: None,
+        upper: Some(key(5)),
+    };
+    assert_eq!(engine.progress(TABLE).unwrap().closed, [closed]);
+}
+
+#[test]
+fn a_repair_by_keys_has_an_ordered_table_to_itself() {
+    let mut engine = engine_with(Mode::Ordered, narrow());
+    let chunk = copying(&mut engine, range(10, 20));
+    engine.handle_range(TABLE, range(20, 30));
+    engine.repair(TABLE, Repair::Keys(vec![key(3), key(25)]));
+    assert_eq!(
+        engine.poll(),
+        None,
+        "a chunk is open, and no other one opens"
+    );
+    engine.handle_chunk_copied(chunk, 1);
+    dispatch(&mut engine, 1, change(1, 1));
+    let Some(Action::Barrier { id }) = engine.poll() else {
+        panic!()
+    };
+    engine.handle_barrier_passed(id);
+    let Some(Action::CopyKeys { chunk, keys, .. }) = engine.poll() else {
+        panic!()
+    };
+    assert_eq!(keys, [key(3), key(25)]);
+    dispatch(&mut engine, 2, change(2, 1));
+    assert_eq!(engine.poll(), None, "neither a chunk nor a batch");
+    assert!(!engine.is_copied());
+    engine.handle_chunk_copied(chunk, 2);
+    assert!(matches!(engine.poll(), Some(Action::Barrier { .. })));
     assert!(batch(&mut engine).is_some());
+}
+
+#[test]
+fn in_ranged_mode_each_key_to_repair_is_a_range() {
+    let mut engine = engine(Mode::Ranged);
+    engine.repair(TABLE, Repair::Keys(vec![key(3)]));
+    let Some(Action::Barrier { id }) = engine.poll() else {
+        panic!()
+    };
+    engine.handle_barrier_passed(id);
+    let Some(Action::Copy { range: found, .. }) = engine.poll() else {
+        panic!()
+    };
+    assert_eq!(found, range(3, 4));
 }
 
 #[test]
@@ -204,7 +310,7 @@ fn a_repair_waits_for_batches_in_flight_and_holds_back_changes() {
     let mut engine = engine(Mode::Ranged);
     dispatch(&mut engine, 1, change(5, 1));
     let (id, _) = batch(&mut engine).unwrap();
-    engine.repair(TABLE, range(4, 6));
+    engine.repair(TABLE, Repair::Range(range(4, 6)));
     let Some(Action::Barrier { id: barrier }) = engine.poll() else {
         panic!()
     };
@@ -286,7 +392,7 @@ fn once_its_unique_index_stands_a_table_goes_on_in_order() {
     engine.set_applying(true);
     let (id, _) = batch(&mut engine).unwrap();
     dispatch(&mut engine, 2, change(2, 1));
-    assert_eq!(batch(&mut engine), None, "the wave is under way");
+    assert_eq!(batch(&mut engine), None, "the round is under way");
     engine.handle_batch_applied(id);
     assert!(batch(&mut engine).is_some());
 }

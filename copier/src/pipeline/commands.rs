@@ -37,8 +37,8 @@ where
             Command::Drain(reply) => self.drain(reply),
             Command::Drained => self.handle_drained(),
             Command::IndexesBuilt(table) => self.engine.handle_indexes_built(table),
-            Command::Repair(table, range, reply) => {
-                self.engine.repair(table, range);
+            Command::Repair(table, what, reply) => {
+                self.engine.repair(table, what);
                 self.waiters.add(Goal::Copied, reply);
             }
             Command::SetCopying(on) => self.engine.set_copying(on),

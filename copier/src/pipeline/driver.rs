@@ -45,6 +45,10 @@ pub(super) enum Done<C> {
         rows: u64,
         took: Duration,
     },
+    Repaired {
+        id: ChunkId,
+        rows: u64,
+    },
     Batch(BatchId),
     Settled(oneshot::Sender<()>),
     Redone,
@@ -254,6 +258,16 @@ where
                     })
                 })
             }
+            Action::CopyKeys { chunk, table, keys } => {
+                let sink = self.sink(table);
+                Box::pin(async move {
+                    let copied = sink.copy_keys(&keys).await?;
+                    Ok(Done::Repaired {
+                        id: chunk,
+                        rows: copied.rows,
+                    })
+                })
+            }
             Action::Apply { id, table, batch } => {
                 let sink = self.sink(table);
                 Box::pin(async move { sink.apply(&batch).await.map(|_| Done::Batch(id)) })
@@ -296,6 +310,7 @@ where
                     work.sizer.handle_chunk(rows, took);
                 }
             }
+            Done::Repaired { id, rows } => self.engine.handle_chunk_copied(id, rows),
             Done::Batch(id) => self.engine.handle_batch_applied(id),
             Done::Settled(reply) => answer(reply, ()),
             Done::Redone => {

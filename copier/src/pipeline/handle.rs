@@ -4,7 +4,10 @@ use oxferry_binlog::{FilePosition, Position};
 use oxferry_schema::KeyRange;
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::{Batch, engine::TableId};
+use crate::{
+    Batch,
+    engine::{Repair, TableId},
+};
 
 /// The driver is gone; why, its own result says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,8 +74,8 @@ pub(super) enum Command {
     Drained,
     /// Unique indexes now stand on a table's target.
     IndexesBuilt(TableId),
-    /// A range is copied once more.
-    Repair(TableId, KeyRange, oneshot::Sender<()>),
+    /// Rows are copied once more.
+    Repair(TableId, Repair, oneshot::Sender<()>),
     /// Whether new chunks may start.
     SetCopying(bool),
     /// What a checkpoint must keep.
@@ -221,14 +224,17 @@ impl Handle {
         self.send(Command::IndexesBuilt(table)).await
     }
 
-    /// Copies a range once more, by the rules of every chunk; returns when its
-    /// rows are on the target.
+    /// Copies rows once more, by the rules of every chunk; returns when they
+    /// are on the target. Rows that the source doesn't have are removed.
+    ///
+    /// A range where the target doesn't order the keys as the source does
+    /// keeps such rows: there, name the keys.
     ///
     /// # Errors
     ///
     /// [`Stopped`].
-    pub async fn repair(&self, table: TableId, range: KeyRange) -> Result<(), Stopped> {
-        self.ask(|reply| Command::Repair(table, range, reply)).await
+    pub async fn repair(&self, table: TableId, what: Repair) -> Result<(), Stopped> {
+        self.ask(|reply| Command::Repair(table, what, reply)).await
     }
 
     /// Says whether new chunks may start.

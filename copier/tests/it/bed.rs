@@ -64,7 +64,7 @@ impl Bed {
             let found = target.columns.iter().find(|c| c.name == *name);
             found.is_some_and(|c| c.generated.is_none())
         };
-        let columns = source
+        let columns: Vec<_> = source
             .columns
             .iter()
             .enumerate()

@@ -1,7 +1,6 @@
 //! The steps of copying: looking up ranges, barriers, reading and writing.
 
-use oxferry_copier::engine::{BarrierId, ChunkId, Mode};
-use oxferry_schema::KeyRange;
+use oxferry_copier::engine::{BarrierId, ChunkId, Mode, Repair};
 
 use super::{
     Failure, Fault, Invariant,
@@ -47,7 +46,7 @@ impl World {
     }
 
     /// Begins to copy a chunk.
-    pub(super) fn start_copy(&mut self, id: ChunkId, table: usize, range: KeyRange, again: bool) {
+    pub(super) fn start_copy(&mut self, id: ChunkId, table: usize, what: Repair, again: bool) {
         self.stats.chunks += 1;
         if self.faults.has(Fault::ChunkClosedEarly) {
             self.job.engine.handle_chunk_copied(id, 0);
@@ -55,7 +54,7 @@ impl World {
         self.job.copies.push(Copying {
             id,
             table,
-            range,
+            what,
             empties: again && !self.faults.has(Fault::NotEmptied),
             is_emptied: false,
             rows: None,
@@ -99,7 +98,7 @@ impl World {
             .check_snapshot(copying.id, self.source.visible);
         self.rule(checked)?;
         let rows = self.source.seen[copying.table].iter();
-        let inside = rows.filter(|(k, _)| copying.range.contains(&key(**k)));
+        let inside = rows.filter(|(k, _)| holds(&copying.what, **k));
         let rows: Vec<_> = inside.map(|(k, row)| (*k, *row)).collect();
         copying.rows_read = rows.len();
         copying.rows = Some(rows);
@@ -115,10 +114,9 @@ impl World {
         let is_apart = self.faults.has(Fault::EmptiedApart);
         let is_whole = self.params.whole_writes || copying.empties;
         if copying.empties && !copying.is_emptied {
-            let Copying { table, range, .. } = &*copying;
-            self.target.empty(*table, range);
-            self.damaged
-                .retain(|(t, k)| t != table || !range.contains(&key(*k)));
+            let Copying { table, what, .. } = &*copying;
+            self.target.rows[*table].retain(|k, _| !holds(what, *k));
+            self.damaged.retain(|(t, k)| t != table || !holds(what, *k));
             copying.is_emptied = is_apart;
             if is_apart {
                 return Ok(false);
@@ -145,5 +143,13 @@ impl World {
             }
         }
         Ok(true)
+    }
+}
+
+/// Returns whether a row belongs to what is copied.
+pub(super) fn holds(what: &Repair, number: i64) -> bool {
+    match what {
+        Repair::Range(range) => range.contains(&key(number)),
+        Repair::Keys(keys) => keys.contains(&key(number)),
     }
 }

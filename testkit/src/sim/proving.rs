@@ -1,6 +1,6 @@
 //! The steps towards the end: checking, damaging, repairing, building indexes.
 
-use oxferry_copier::engine::{Mode, TableId};
+use oxferry_copier::engine::{Mode, Repair, TableId};
 
 use super::{
     Failure, Fault, Invariant,
@@ -47,7 +47,8 @@ impl World {
             }
         }
         if self.job.building.is_none() {
-            self.job.engine.repair(TableId(table), part);
+            let what = Repair::Range(part);
+            self.job.engine.repair(TableId(table), what);
             self.stats.repairs += 1;
         }
     }

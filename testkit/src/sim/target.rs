@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use oxferry_schema::KeyRange;
-
-use super::row::{RowChange, SimRow, Tables, key};
+use super::row::{RowChange, SimRow, Tables};
 
 /// The target's tables.
 #[derive(Clone, Debug)]
@@ -39,11 +37,6 @@ impl Target {
             self.rows[table].retain(|k, held| *k == key || held.unique != row.unique);
         }
         change.apply(&mut self.rows);
-    }
-
-    /// Deletes the rows of a range.
-    pub(super) fn empty(&mut self, table: usize, range: &KeyRange) {
-        self.rows[table].retain(|k, _| !range.contains(&key(*k)));
     }
 
     /// Builds the unique index, and says whether no value was there twice.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use fastrand::Rng;
-use oxferry_copier::engine::{TableId, TxnSeq};
+use oxferry_copier::engine::{self, TableId, TxnSeq};
 use oxferry_schema::{Key, KeyRange};
 use oxferry_verifier::{
     Clean, Comparison, Fingerprint, KeyedFingerprint, Outcome, Pass, PassLimits, Repair, Step,
@@ -204,7 +204,8 @@ impl World {
             }
             Step::Repair(repair) => {
                 let table = TableId(repair.table);
-                self.job.engine.repair(table, repair.range.clone());
+                let what = engine::Repair::Range(repair.range.clone());
+                self.job.engine.repair(table, what);
                 verify.repairing.push(repair);
                 self.stats.repairs += 1;
             }

@@ -3,7 +3,7 @@
 
 use fastrand::Rng;
 use oxferry_copier::engine::{
-    Action, BarrierId, BatchId, ChunkId, Engine, Mode, TableId, TablePlan,
+    Action, BarrierId, BatchId, ChunkId, Engine, Mode, Repair, TableId, TablePlan,
 };
 use oxferry_schema::KeyRange;
 
@@ -81,7 +81,7 @@ pub(super) struct Barrier {
 pub(super) struct Copying {
     pub(super) id: ChunkId,
     pub(super) table: usize,
-    pub(super) range: KeyRange,
+    pub(super) what: Repair,
     pub(super) empties: bool,
     /// Whether that was done, apart from the copy: a rule broken on purpose.
     pub(super) is_emptied: bool,
@@ -223,7 +223,10 @@ impl World {
                     range,
                     again,
                 }) => {
-                    self.start_copy(chunk, table.0, range, again);
+                    self.start_copy(chunk, table.0, Repair::Range(range), again);
+                }
+                Some(Action::CopyKeys { chunk, table, keys }) => {
+                    self.start_copy(chunk, table.0, Repair::Keys(keys), true);
                 }
                 Some(Action::Apply { id, table, batch }) => {
                     let changes = batch.changes.iter();

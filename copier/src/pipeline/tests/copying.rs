@@ -9,7 +9,7 @@ use super::{
     bench::{Bench, config, place},
     fakes::{Step, key},
 };
-use crate::engine::{EngineConfig, TableId};
+use crate::engine::{EngineConfig, Repair, TableId};
 
 #[tokio::test]
 async fn all_ranges_are_copied_behind_a_barrier() {
@@ -190,7 +190,8 @@ async fn a_range_to_repair_is_emptied_and_copied() {
         lower: Some(key(3)),
         upper: None,
     };
-    let mut repaired = bench.ask(|handle| async move { handle.repair(TableId(0), range).await });
+    let mut repaired =
+        bench.ask(|handle| async move { handle.repair(TableId(0), Repair::Range(range)).await });
     assert_eq!(repaired.value(), Some(&Ok(())));
     let steps = bench.world.steps();
     assert_eq!(steps.last().unwrap(), "copy [3, max] again done");

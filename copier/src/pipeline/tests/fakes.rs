@@ -188,6 +188,20 @@ impl RowSink for MemorySink {
         })
     }
 
+    async fn copy_keys(&self, keys: &[Key]) -> Result<CopiedRows, CopyError> {
+        let ids: Vec<i64> = keys.iter().map(id).collect();
+        let names: Vec<String> = keys.iter().map(Key::to_string).collect();
+        let what = format!("copy keys {}", names.join(" "));
+        self.0.pass(Step::Copy, &what).await?;
+        let mut tables = self.0.tables();
+        tables.target.retain(|id, _| !ids.contains(id));
+        let rows = tables.source.iter().map(|(id, v)| (*id, *v));
+        let rows: Vec<_> = rows.filter(|(id, _)| ids.contains(id)).collect();
+        let copied = rows.len() as u64;
+        tables.target.extend(rows);
+        Ok(CopiedRows { rows: copied })
+    }
+
     async fn apply(&self, batch: &Batch) -> Result<Applied, CopyError> {
         let ids: Vec<String> = batch.changes.iter().map(|c| c.key.to_string()).collect();
         let what = format!("apply {}", ids.join(" "));

@@ -1,0 +1,125 @@
+//! Applying changes to the target.
+
+use std::time::Duration;
+
+use mysql_async::{Conn, Error as DriverError, prelude::Queryable};
+use oxferry_schema::{Key, Row, TableName};
+
+use super::{APPLY_BYTES_MAX, Applied, SelectSink, chunk::Write};
+use crate::{
+    Batch, WorkLimits,
+    connections::{Named, Session, Unit},
+    error::Task,
+    param,
+    pieces::{PieceLimits, pieces},
+    plan::Meeting,
+};
+
+/// One batch's transaction.
+pub(super) struct ApplyUnit<'a> {
+    pub(super) sink: &'a SelectSink,
+    pub(super) batch: &'a Batch,
+}
+
+impl ApplyUnit<'_> {
+    /// Removes what has to be removed, all of it before anything is written:
+    /// rows may exchange their unique values, and a key that is gone may be the
+    /// same to the server as one that is written.
+    pub(super) async fn write(
+        &self,
+        conn: &mut Conn,
+        bytes: usize,
+    ) -> Result<Applied, DriverError> {
+        let changes = &self.batch.changes;
+        let keys = changes.iter().map(|change| &change.key);
+        let gone = changes.iter().filter(|change| change.image.is_none());
+        let gone: Vec<&Key> = gone.map(|change| &change.key).collect();
+        let rows: Vec<&Row> = changes.iter().filter_map(|c| c.image.as_ref()).collect();
+        let how = match self.sink.meeting() {
+            Meeting::Replaces => {
+                self.sink.remove(conn, &gone, bytes).await?;
+                Write::Replace
+            }
+            Meeting::RemovedFirst => {
+                self.sink
+                    .remove(conn, &keys.collect::<Vec<_>>(), bytes)
+                    .await?;
+                Write::Replace
+            }
+            Meeting::Exclusive => {
+                self.sink
+                    .remove(conn, &keys.collect::<Vec<_>>(), bytes)
+                    .await?;
+                Write::Insert
+            }
+        };
+        self.write_rows(conn, &rows, (bytes, how)).await?;
+        Ok(Applied {
+            upserts: rows.len(),
+            deletes: gone.len(),
+        })
+    }
+
+    async fn write_rows(
+        &self,
+        conn: &mut Conn,
+        rows: &[&Row],
+        (bytes, how): (usize, Write),
+    ) -> Result<(), DriverError> {
+        let sizes: Vec<usize> = rows.iter().map(|row| row.size_bytes()).collect();
+        let row_places = self.sink.plan.pairs().count();
+        for piece in pieces(&sizes, PieceLimits { row_places, bytes }) {
+            let rows = rows.get(piece).unwrap_or_default();
+            let mut params = Vec::with_capacity(rows.len() * row_places);
+            for row in rows {
+                for (ordinal, _, _) in self.sink.plan.pairs() {
+                    let value = row.values().get(ordinal).ok_or_else(short_row)?;
+                    params.push(param::parameter(value));
+                }
+            }
+            let sql = match how {
+                Write::Insert => self.sink.statements.insert(rows.len()),
+                Write::Replace => self.sink.statements.replace(rows.len()),
+            };
+            conn.exec_drop(sql, params).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Named for ApplyUnit<'_> {
+    fn task(&self) -> Task {
+        let changes = &self.batch.changes;
+        Task::Apply {
+            first: changes.first().map(|change| change.key.clone()),
+            last: changes.last().map(|change| change.key.clone()),
+            count: changes.len(),
+        }
+    }
+
+    fn table(&self) -> &TableName {
+        self.sink.plan.target()
+    }
+}
+
+impl Unit for ApplyUnit<'_> {
+    type Output = Applied;
+
+    async fn run(&self, session: &mut Session, _unsure: bool) -> Result<Applied, DriverError> {
+        let bytes = (session.packet_bytes / 2).min(APPLY_BYTES_MAX);
+        session.conn.query_drop("START TRANSACTION").await?;
+        let applied = self.write(&mut session.conn, bytes).await?;
+        session.conn.query_drop("COMMIT").await?;
+        Ok(applied)
+    }
+
+    fn limit(&self, limits: &WorkLimits) -> Duration {
+        limits.statement
+    }
+}
+
+/// A row with fewer values than its table has columns, which the stream must
+/// not produce.
+fn short_row() -> DriverError {
+    DriverError::Other("a changed row has fewer values than the plan has columns".into())
+}
