@@ -57,7 +57,8 @@ pub(crate) struct MigrateArgs {
     /// What to change, as in ALTER TABLE: "ADD COLUMN note TEXT, DROP INDEX k"
     #[arg(long, value_name = "CLAUSES", allow_hyphen_values = true)]
     pub(crate) alter: Option<String>,
-    /// The whole ALTER TABLE statement, instead of --table and --alter
+    /// A whole ALTER TABLE statement, instead of --table and --alter; given several times, one
+    /// for each table, all tables are swapped together
     #[arg(long, value_name = "SQL", conflicts_with_all = ["table", "alter"])]
     pub(crate) statement: Vec<String>,
     #[command(flatten)]

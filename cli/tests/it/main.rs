@@ -3,7 +3,9 @@
 
 mod cutover;
 mod migrate;
+mod multi;
 mod refuse;
 mod resume;
 mod settings;
+mod several;
 mod world;
