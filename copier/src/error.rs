@@ -50,7 +50,7 @@ pub enum CopyError {
     /// A lost connection's session still runs on the server, so repeating its
     /// work could be overtaken by it.
     #[error(
-        "{task} of table {}: the session of a lost connection did not end within {waited:?}",
+        "{task} of table {}: the session of a lost connection did not end within {waited:.1?}",
         table.plain()
     )]
     SessionLingers {
@@ -91,7 +91,7 @@ pub enum CopyError {
         statement: String,
     },
     /// The source did not show in time what its binary log holds.
-    #[error("waited {waited:?} for the source to show what its binary log holds already")]
+    #[error("waited {waited:.1?} for the source to show what its binary log holds already")]
     BarrierTimeout {
         /// How long it was waited for.
         waited: Duration,

@@ -17,7 +17,7 @@ pub type FinishSource = Box<dyn std::error::Error + Send + Sync>;
 #[non_exhaustive]
 pub enum CutoverError {
     /// No connection to the server within the time allowed.
-    #[error("connect to the server for the cutover, waited {waited:?}")]
+    #[error("connect to the server for the cutover, waited {waited:.1?}")]
     Connect {
         /// How long was waited.
         waited: Duration,
@@ -35,7 +35,7 @@ pub enum CutoverError {
         source: mysql_async::Error,
     },
     /// A statement was not answered in time.
-    #[error("{attempted} for the cutover: no answer within {waited:?}")]
+    #[error("{attempted} for the cutover: no answer within {waited:.1?}")]
     Unanswered {
         /// What was attempted.
         attempted: &'static str,
@@ -110,7 +110,7 @@ pub enum CutoverError {
         source: Box<Self>,
     },
     /// The lock was not granted in time.
-    #[error("lock the tables: not granted within {waited:?}, {}", Blocking(.blockers))]
+    #[error("lock the tables: not granted within {waited:.1?}, {}", Blocking(.blockers))]
     LockTimeout {
         /// How long was waited.
         waited: Duration,
@@ -118,14 +118,14 @@ pub enum CutoverError {
         blockers: Vec<Blocker>,
     },
     /// The workers did not come to rest in time; the lock was not asked for.
-    #[error("bring the workers to rest before the lock: not done within {waited:?}")]
+    #[error("bring the workers to rest before the lock: not done within {waited:.1?}")]
     QuiesceTimeout {
         /// How long was waited.
         waited: Duration,
     },
     /// What was left took too long; writes flow again.
     #[error(
-        "apply and compare the rest under the lock: not done within {waited:?}, the lock was let go"
+        "apply and compare the rest under the lock: not done within {waited:.1?}, the lock was let go"
     )]
     HoldExceeded {
         /// How long the lock was held.
@@ -158,7 +158,7 @@ pub enum CutoverError {
     /// The session that may hold the lock couldn't be seen to end; nothing was
     /// renamed.
     #[error(
-        "end session {id}, which may hold the table lock: not gone within {waited:?}; kill it on the server"
+        "end session {id}, which may hold the table lock: not gone within {waited:.1?}; kill it on the server"
     )]
     SessionStuck {
         /// Its connection id.
@@ -172,7 +172,7 @@ pub enum CutoverError {
     /// The session that an earlier run left couldn't be seen to end; this run
     /// renamed nothing.
     #[error(
-        "end session {id}, which an earlier run left to swap {source_table}: not gone within {waited:?}; kill it on the server, then go on",
+        "end session {id}, which an earlier run left to swap {source_table}: not gone within {waited:.1?}; kill it on the server, then go on",
         source_table = source_table.plain()
     )]
     EarlierStuck {
@@ -190,7 +190,7 @@ pub enum CutoverError {
         name: TableName,
     },
     /// The sentinel stood for as long as is allowed.
-    #[error("wait for table {name} to be dropped: it still exists after {waited:?}; the job can be called again", name = name.plain())]
+    #[error("wait for table {name} to be dropped: it still exists after {waited:.1?}; the job can be called again", name = name.plain())]
     SentinelLimit {
         /// The sentinel.
         name: TableName,

@@ -88,7 +88,7 @@ pub async fn swap<F: Finish>(
         tracing::warn!(
             error = cause,
             failed = backoff.failed(),
-            ?pause,
+            pause = %format_args!("{pause:.1?}"),
             "cutover put off"
         );
         finish.pause(pause).await;

@@ -239,8 +239,8 @@ impl Monitor {
         let verdict = self.verdict(now);
         let held_before = self.publish.borrow().verdict.reason().cloned();
         match (held_before, verdict.reason()) {
-            (None, Some(reason)) => tracing::info!(%reason, "work held up"),
-            (Some(reason), None) => tracing::info!(%reason, "work goes on"),
+            (None, Some(reason)) => tracing::debug!(%reason, "work is held up"),
+            (Some(reason), None) => tracing::debug!(no_more = %reason, "work goes on"),
             _ => {}
         }
         let lag = self.lag.lag();

@@ -227,7 +227,7 @@ fn write_line(phase: Phase, since: Duration, figures: &Figures, snapshot: &Snaps
         .lag
         .map(|lag| u64::try_from(lag.as_millis()).unwrap_or(u64::MAX));
     tracing::info!(
-        status = %phase.as_str(),
+        during = %phase.as_str(),
         for_s = since.as_secs(),
         rows = figures.rows,
         rows_expected = figures.expected,

@@ -18,7 +18,7 @@ pub(crate) async fn log(
 ) {
     let (differences, repaired) = comparison.found();
     for (phase, took) in progress.times() {
-        tracing::info!(time = %phase.as_str(), took_ms = milliseconds(took), "phase");
+        tracing::info!(during = %phase.as_str(), took_ms = milliseconds(took), "time taken");
     }
     if let Some(by_table) = by_table.filter(|_| job.tables.len() > 1) {
         for (table, copied) in job.tables.iter().zip(&by_table.tables) {
