@@ -2,7 +2,11 @@
 
 use mysql_async::{Conn, prelude::Queryable};
 
-use crate::{Alter, ErrorClass, ReadError, Remedy, Table, TableName, classify, server_code};
+use crate::{
+    Alter, ErrorClass, ReadError, Remedy, Table, TableName,
+    checks::{self, CheckNames},
+    classify, server_code,
+};
 
 /// Why there is no shadow table.
 #[derive(Debug, thiserror::Error)]
@@ -86,8 +90,13 @@ impl ShadowError {
 /// Creates an empty table like `source`, changes it, and returns what it is.
 ///
 /// Its next automatic value is the source's, unless the statement gives one.
-/// The server copies neither foreign keys nor triggers, and gives CHECK
-/// constraints new names. (MySQL 9.7 manual, "CREATE TABLE ... LIKE Statement")
+/// The server copies neither foreign keys nor triggers. (MySQL 9.7 manual,
+/// "CREATE TABLE ... LIKE Statement")
+///
+/// A database holds each CHECK constraint's name once. A name that the server
+/// made, such as `t_chk_1`, is back when the shadow gets the table's name; any
+/// other begins with an underscore from then on, or has lost it: see
+/// [`renamed_checks`](crate::renamed_checks).
 ///
 /// # Errors
 ///
@@ -152,13 +161,18 @@ async fn change(
     shadow: &TableName,
     alter: &Alter,
 ) -> Result<Table, ShadowError> {
-    let statement = alter.statement_for(shadow);
-    conn.query_drop(statement)
-        .await
-        .map_err(|source| ShadowError::Statement {
-            shadow: shadow.plain(),
-            source,
-        })?;
+    let refused = |source| ShadowError::Statement {
+        shadow: shadow.plain(),
+        source,
+    };
+    let made = read(conn, shadow).await?.create_statement;
+    let names = CheckNames::on_shadow(&source.create_statement, &source.name, shadow);
+    if let Some(clauses) = checks::clauses(source, &made, &names) {
+        let statement = format!("ALTER TABLE {shadow} {clauses}");
+        conn.query_drop(statement).await.map_err(refused)?;
+    }
+    let statement = alter.statement_on_copy(shadow, &names);
+    conn.query_drop(statement).await.map_err(refused)?;
     let mut table = read(conn, shadow).await?;
     let counts = table.columns.iter().any(|column| column.auto_increment);
     if let Some(next) = source.auto_increment

@@ -12,6 +12,7 @@
 
 mod attached;
 mod backoff;
+mod checks;
 mod create;
 mod foreign_key;
 mod hex;
@@ -21,6 +22,7 @@ mod key_side;
 mod mapping;
 mod members;
 mod name;
+mod native;
 mod predicate;
 mod probe;
 mod range;
@@ -40,6 +42,7 @@ mod xa;
 
 pub use attached::{Attached, CarriedKey, LostColumn};
 pub use backoff::Backoff;
+pub use checks::renamed_checks;
 pub use create::{ShadowError, create_shadow, set_auto_increment};
 pub use foreign_key::ForeignKey;
 pub use key::{Key, KeyPart};
@@ -47,6 +50,7 @@ pub use key_kind::KeyKind;
 pub use key_side::KeySide;
 pub use mapping::{ColumnPair, Mapping};
 pub use name::{Ident, NameError, TableName};
+pub use native::{Algorithm, CopyReason, NativeError, NativePlan, native_plan};
 pub use predicate::Predicate;
 pub use probe::{Altered, ProbeError, probe};
 pub use range::KeyRange;

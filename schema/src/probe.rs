@@ -1,7 +1,7 @@
 //! Asking the server what a statement does to a table's columns.
 
 mod marker;
-mod scratch;
+pub(crate) mod scratch;
 
 use mysql_async::Conn;
 

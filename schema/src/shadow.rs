@@ -41,6 +41,11 @@ impl ShadowNames {
         }
     }
 
+    /// Returns the digits that tell two long names apart.
+    pub(crate) fn hash_of(name: &Ident) -> String {
+        hash(name.as_str())
+    }
+
     /// Returns all of them: what may be left of a job.
     #[must_use]
     pub const fn all(&self) -> [&TableName; 6] {

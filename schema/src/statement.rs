@@ -1,6 +1,9 @@
-//! The statement that a job runs: one `ALTER TABLE`, or its clauses alone.
+//! The statement that a job runs: one `ALTER TABLE`, its clauses alone, or an
+//! index made or dropped.
 
 mod clause;
+mod constraint;
+mod index;
 mod lexeme;
 
 use std::fmt;
@@ -34,6 +37,9 @@ pub struct Alter {
     fingerprint: String,
     drops: Vec<String>,
     sets_auto_increment: bool,
+    rebuilds: Option<String>,
+    makes_index: Option<String>,
+    dropped_foreign_keys: Vec<String>,
 }
 
 /// The table as the statement names it.
@@ -53,8 +59,10 @@ pub enum StatementError {
     /// The text can't be read without doubt.
     #[error("the statement cannot be read without doubt")]
     Lex(#[from] LexError),
-    /// It does not begin with `ALTER TABLE`.
-    #[error("the statement begins with {found:?}: only ALTER TABLE is understood")]
+    /// It does not begin with `ALTER TABLE`, nor with `CREATE` or `DROP INDEX`.
+    #[error(
+        "the statement begins with {found:?}: only ALTER TABLE, CREATE INDEX and DROP INDEX are understood"
+    )]
     NotAlterTable {
         /// The first word or words.
         found: String,
@@ -65,14 +73,19 @@ pub enum StatementError {
         /// What follows.
         rest: String,
     },
-    /// No table's name follows `ALTER TABLE`.
-    #[error("ALTER TABLE names no table, but {found:?}")]
+    /// It makes or drops an index, but not as MySQL's grammar has it.
+    #[error(
+        "the statement does not read as CREATE [UNIQUE|FULLTEXT|SPATIAL] INDEX name ON table (…), nor as DROP INDEX name ON table"
+    )]
+    NotAnIndex,
+    /// No table's name stands where one belongs.
+    #[error("the statement names no table, but {found:?}")]
     NoTableName {
         /// What stands there instead.
         found: String,
     },
     /// The table's name is none.
-    #[error("ALTER TABLE names a table that no server has")]
+    #[error("the statement names a table that no server has")]
     Name(#[from] NameError),
     /// Parentheses don't match.
     #[error("the parentheses of the statement do not match")]
@@ -107,7 +120,8 @@ impl StatementError {
 }
 
 impl Alter {
-    /// Reads a whole statement: `ALTER TABLE [database.]table clauses`.
+    /// Reads a whole statement: `ALTER TABLE [database.]table clauses`, or
+    /// `CREATE INDEX` and `DROP INDEX`, which become the clauses that do the same.
     ///
     /// # Errors
     ///
@@ -116,13 +130,22 @@ impl Alter {
     pub fn parse(text: &str) -> Result<Self, StatementError> {
         let lexemes = lexeme::read(text)?;
         let words = [lexemes.first(), lexemes.get(1)].map(|l| l.map_or("", |l| l.text));
-        let [alter, table] = words.map(str::to_ascii_uppercase);
-        if alter != "ALTER" || table != "TABLE" {
-            let found = words.join(" ").trim().to_owned();
-            return Err(StatementError::NotAlterTable { found });
+        let [first, second] = words.map(str::to_ascii_uppercase);
+        match (first.as_str(), second.as_str()) {
+            ("ALTER", "TABLE") => {
+                let (named, rest) = table_name(lexemes.get(2..).unwrap_or_default())?;
+                Self::from_lexemes(text, Some(named), rest)
+            }
+            ("CREATE", "INDEX" | "UNIQUE" | "FULLTEXT" | "SPATIAL") | ("DROP", "INDEX") => {
+                let index = index::read(text, one_statement(text, &lexemes)?)?;
+                let lexemes = lexeme::read(&index.clause)?;
+                Self::from_lexemes(&index.clause, Some(index.table), &lexemes)
+            }
+            _ => {
+                let found = words.join(" ").trim().to_owned();
+                Err(StatementError::NotAlterTable { found })
+            }
         }
-        let (named, rest) = table_name(lexemes.get(2..).unwrap_or_default())?;
-        Self::from_lexemes(text, Some(named), rest)
     }
 
     /// Reads clauses alone, as `--alter` takes them.
@@ -203,6 +226,27 @@ impl Alter {
         self.sets_auto_increment
     }
 
+    /// Returns a clause that asks for a table written anew, such as
+    /// `ENGINE=InnoDB` or `FORCE`, if there is one.
+    #[must_use]
+    pub fn asks_for_rebuild(&self) -> Option<&str> {
+        self.rebuilds.as_deref()
+    }
+
+    /// Returns a clause that makes an index, if there is one.
+    #[must_use]
+    pub fn makes_index(&self) -> Option<&str> {
+        self.makes_index.as_deref()
+    }
+
+    /// Returns whether a clause `DROP FOREIGN KEY` drops the key of this name;
+    /// letter case doesn't count.
+    #[must_use]
+    pub fn drops_foreign_key(&self, name: &Ident) -> bool {
+        let name = name.as_str().to_lowercase();
+        self.dropped_foreign_keys.contains(&name)
+    }
+
     /// Returns the statement that does to `table` what this one asks for.
     #[must_use]
     pub fn statement_for(&self, table: &TableName) -> String {
@@ -224,6 +268,9 @@ impl Alter {
             fingerprint: String::new(),
             drops: Vec::new(),
             sets_auto_increment: false,
+            rebuilds: None,
+            makes_index: None,
+            dropped_foreign_keys: Vec::new(),
         };
         for lexemes in split(lexemes)? {
             let verbatim = verbatim(text, lexemes);
@@ -233,6 +280,16 @@ impl Alter {
             })?;
             alter.sets_auto_increment |= clause::sets_auto_increment(lexemes);
             alter.drops.extend(clause::dropped_column(lexemes));
+            if clause::asks_for_rebuild(lexemes) {
+                alter.rebuilds.get_or_insert_with(|| verbatim.to_owned());
+            }
+            if clause::makes_index(lexemes) {
+                alter.makes_index.get_or_insert_with(|| verbatim.to_owned());
+            }
+            let key = clause::dropped_foreign_key(lexemes);
+            alter
+                .dropped_foreign_keys
+                .extend(key.map(|name| name.to_lowercase()));
             let comma = if alter.fingerprint.is_empty() {
                 ""
             } else {
@@ -431,7 +488,7 @@ mod tests {
             Err(StatementError::Empty)
         ));
         assert!(matches!(
-            Alter::parse("CREATE INDEX i ON t (a)"),
+            Alter::parse("CREATE TABLE t (a INT)"),
             Err(StatementError::NotAlterTable { .. })
         ));
         assert!(matches!(
@@ -485,6 +542,9 @@ mod tests {
             "ADD\nCOLUMN A INT /* x */ NOT NULL;"
         ));
         assert!(same("modify a INT", "MODIFY a INT"));
+        assert!(same("ADD `a` INT, DROP `b`", "add a int, drop b"));
+        assert!(!same("ADD `a b` INT", "ADD a b INT"));
+        assert!(!same("DROP `index`", "DROP INDEX"));
         assert!(!same("ADD a INT", "ADD A INT"));
         assert!(!same("RENAME COLUMN a TO name", "RENAME COLUMN a TO NAME"));
         assert!(!same("COMMENT 'a b'", "COMMENT 'A b'"));

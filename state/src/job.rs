@@ -1,6 +1,6 @@
 //! Which job a checkpoint belongs to.
 
-use oxferry_schema::{Remedy, TableName};
+use oxferry_schema::{Alter, Remedy, TableName};
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint;
@@ -21,8 +21,9 @@ pub struct JobIdentity {
     pub tables: Vec<TableName>,
     /// The statements, just as they were given.
     ///
-    /// Two jobs are compared by the statements' [`fingerprint`]s, worked out
-    /// at that moment, so that a better fingerprint orphans no checkpoint.
+    /// Two jobs are compared by the statements' fingerprints
+    /// ([`Alter::fingerprint`], or else [`fingerprint`]), worked out at that
+    /// moment, so that a better fingerprint orphans no checkpoint.
     pub statements: Vec<String>,
 }
 
@@ -130,7 +131,7 @@ impl JobIdentity {
         for i in 0..self.statements.len().max(asked.statements.len()) {
             let [held, asked] =
                 [self, asked].map(|job| job.statements.get(i).map_or("", String::as_str));
-            if fingerprint(held) != fingerprint(asked) {
+            if canonical(held) != canonical(asked) {
                 return Err(Mismatch::Statement {
                     held: held.to_owned(),
                     asked: asked.to_owned(),
@@ -160,6 +161,15 @@ impl Mismatch {
             | Self::ShadowChanged { .. } => Remedy::Usage,
         }
     }
+}
+
+/// The statement's own fingerprint, or that of its text where it can't be read,
+/// as one of a newer version may not.
+fn canonical(statement: &str) -> String {
+    Alter::parse(statement).map_or_else(
+        |_| fingerprint(statement),
+        |alter| alter.fingerprint().to_owned(),
+    )
 }
 
 fn plain(tables: &[TableName]) -> String {
@@ -197,6 +207,22 @@ mod tests {
             held.matches(&job("orders", &["ALTER TABLE  orders\nADD x INT;"])),
             Ok(())
         );
+    }
+
+    #[test]
+    fn the_same_statement_in_other_words_is_the_same_job() {
+        let held = job(
+            "orders",
+            &["ALTER TABLE `shop`.`orders` add column `x` int"],
+        );
+        for same in [
+            "alter table orders ADD COLUMN x INT -- as before",
+            "ALTER TABLE orders ADD COLUMN x int",
+        ] {
+            assert_eq!(held.matches(&job("orders", &[same])), Ok(()), "{same}");
+        }
+        let other = job("orders", &["ALTER TABLE orders ADD COLUMN X int"]);
+        assert!(held.matches(&other).is_err());
     }
 
     #[test]

@@ -3,14 +3,20 @@
 use mysql_async::{Conn, Row, prelude::Queryable};
 
 use super::{ProbeError, marker};
-use crate::{Alter, Column, ErrorClass, Ident, Table, TableName, classify};
+use crate::{
+    Algorithm, Alter, Column, ErrorClass, Ident, Table, TableName,
+    checks::{self, CheckNames},
+    classify,
+};
 
 /// An empty copy of the source table, made anew for every try.
-pub(super) struct Scratch<'a> {
-    conn: &'a mut Conn,
+pub(crate) struct Scratch<'a> {
+    pub(crate) conn: &'a mut Conn,
     source: &'a Table,
-    name: &'a TableName,
+    pub(crate) name: &'a TableName,
     alter: &'a Alter,
+    /// What the checks of the copy that was made last are called.
+    checks: CheckNames,
 }
 
 /// What stood in a row's columns before and after the statement, as text that
@@ -26,7 +32,7 @@ pub(super) struct Marks {
 const SQL_MODE_LENIENT: &str = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES";
 
 impl<'a> Scratch<'a> {
-    pub(super) const fn new(
+    pub(crate) fn new(
         conn: &'a mut Conn,
         source: &'a Table,
         name: &'a TableName,
@@ -37,27 +43,49 @@ impl<'a> Scratch<'a> {
             source,
             name,
             alter,
+            checks: CheckNames::default(),
         }
     }
 
     /// Replaces the scratch table by a fresh copy of the source.
-    pub(super) async fn renew(&mut self) -> Result<(), ProbeError> {
+    pub(crate) async fn renew(&mut self) -> Result<(), ProbeError> {
         self.drop().await?;
         let like = format!("CREATE TABLE {} LIKE {}", self.name, self.source.name);
-        self.run("create", like).await
+        self.run("create", like).await?;
+        if checks::read(&self.source.create_statement).is_empty() {
+            return Ok(());
+        }
+        // The same every time, but only the server knows how it names them.
+        let made = self.read().await?.create_statement;
+        self.checks = CheckNames::on_scratch(self.source, self.name, &made);
+        Ok(())
+    }
+
+    /// Returns the user's statement as it is for the copy that was made last.
+    fn statement(&self) -> String {
+        self.alter.statement_on_copy(self.name, &self.checks)
+    }
+
+    /// Returns the same, with an algorithm that the server must take.
+    pub(crate) fn statement_by(&self, algorithm: Algorithm) -> String {
+        let clauses = self.alter.clauses_on_copy(&self.checks);
+        format!(
+            "ALTER TABLE {} {}, {clauses}",
+            self.name,
+            algorithm.clause()
+        )
     }
 
     /// Runs the user's statement.
     pub(super) async fn alter(&mut self) -> Result<(), ProbeError> {
-        let statement = self.alter.statement_for(self.name);
-        let done = self.conn.query_drop(statement).await;
+        let done = self.conn.query_drop(self.statement()).await;
         done.map_err(|source| ProbeError::Statement {
             table: self.source.name.plain(),
             source,
         })
     }
 
-    pub(super) async fn read(&mut self) -> Result<Table, ProbeError> {
+    pub(crate) async fn read(&mut self) -> Result<Table, ProbeError> {
         let read = Table::read(self.conn, self.name).await;
         let table = read.map_err(|source| ProbeError::Read {
             table: self.source.name.plain(),
@@ -69,7 +97,7 @@ impl<'a> Scratch<'a> {
         })
     }
 
-    pub(super) async fn drop(&mut self) -> Result<(), ProbeError> {
+    pub(crate) async fn drop(&mut self) -> Result<(), ProbeError> {
         let statement = format!("DROP TABLE IF EXISTS {}", self.name);
         self.run("drop", statement).await
     }
@@ -92,7 +120,7 @@ impl<'a> Scratch<'a> {
         if !self.try_run(self.tagging(columns, convert)).await? {
             return Ok(None);
         }
-        if !self.try_run(self.alter.statement_for(self.name)).await? {
+        if !self.try_run(self.statement()).await? {
             return Ok(None);
         }
         let table = self.read().await?;
@@ -149,7 +177,7 @@ impl<'a> Scratch<'a> {
             return Err(self.ambiguous(columns.first().copied().unwrap_or_default()));
         }
         let before = self.values(&marked).await?;
-        if !self.try_run(self.alter.statement_for(self.name)).await? {
+        if !self.try_run(self.statement()).await? {
             return Err(self.ambiguous(columns.first().copied().unwrap_or_default()));
         }
         let after = self.values(candidates).await?;
@@ -279,7 +307,7 @@ impl<'a> Scratch<'a> {
         }
     }
 
-    fn failed(&self, what: &'static str, source: mysql_async::Error) -> ProbeError {
+    pub(crate) fn failed(&self, what: &'static str, source: mysql_async::Error) -> ProbeError {
         ProbeError::Scratch {
             what,
             scratch: self.name.plain(),

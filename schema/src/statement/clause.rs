@@ -26,14 +26,11 @@ pub enum Refusal {
     /// `ENABLE` and `DISABLE KEYS`.
     #[error("ENABLE KEYS and DISABLE KEYS do nothing on InnoDB tables")]
     TogglesKeys,
-    /// Adding or dropping a foreign key.
-    #[error("foreign keys cannot be added or dropped by a job so far")]
-    ForeignKey,
-    /// A check named: a copy made by LIKE carries names of its own.
+    /// Adding a foreign key.
     #[error(
-        "it names a constraint, and the server gives constraints other names on the shadow table; change it directly, it needs no copy of the table"
+        "a foreign key is checked against another live table, which no copy can prove; add it directly, when the job is done"
     )]
-    NamesConstraint,
+    ForeignKey,
     /// `UNION`, `INSERT_METHOD`, `CONNECTION` and so on.
     #[error("option {0} belongs to engines whose tables a job does not change")]
     OtherEngine(&'static str),
@@ -59,16 +56,11 @@ pub(super) fn admit(clause: &[Lexeme<'_>]) -> Result<(), Refusal> {
         },
         "DROP" => match second.as_str() {
             "PARTITION" => Err(Refusal::MaintainsPartitions),
-            "FOREIGN" => Err(Refusal::ForeignKey),
-            "CHECK" | "CONSTRAINT" => Err(Refusal::NamesConstraint),
-            _ => no_files(clause),
-        },
-        "ALTER" => match second.as_str() {
-            "CHECK" | "CONSTRAINT" => Err(Refusal::NamesConstraint),
+            "FOREIGN" if dropped_foreign_key(clause).is_none() => Err(Refusal::ForeignKey),
             _ => no_files(clause),
         },
         "MODIFY" | "CHANGE" if has_word(clause, "REFERENCES") => Err(Refusal::ForeignKey),
-        "MODIFY" | "CHANGE" | "FORCE" => no_files(clause),
+        "MODIFY" | "CHANGE" | "FORCE" | "ALTER" => no_files(clause),
         "RENAME" => match second.as_str() {
             "COLUMN" | "INDEX" | "KEY" => no_files(clause),
             _ => Err(Refusal::RenamesTable),
@@ -98,20 +90,61 @@ pub(super) fn sets_auto_increment(clause: &[Lexeme<'_>]) -> bool {
     is_option && has_word(clause, "AUTO_INCREMENT")
 }
 
+/// Returns whether the clause asks for a table to be written anew, or for what
+/// only new pages get, whatever the server could do at once.
+pub(super) fn asks_for_rebuild(clause: &[Lexeme<'_>]) -> bool {
+    let first = clause.first().map(Lexeme::word).unwrap_or_default();
+    let is_option = OPTIONS.contains(&first.as_str());
+    matches!(first.as_str(), "FORCE" | "PARTITION" | "REMOVE")
+        // `ADD a INT PARTITION BY …` needs no comma.
+        || clause
+            .windows(2)
+            .any(|two| matches!(two, [a, b] if a.word() == "PARTITION" && b.word() == "BY"))
+        || is_option && REBUILDING.iter().any(|option| has_word(clause, option))
+}
+
+/// Returns whether the clause makes an index, by itself or with a column.
+pub(super) fn makes_index(clause: &[Lexeme<'_>]) -> bool {
+    let first = clause.first().map(Lexeme::word).unwrap_or_default();
+    matches!(first.as_str(), "ADD" | "MODIFY" | "CHANGE")
+        && clause.iter().any(|lexeme| {
+            let word = lexeme.word();
+            matches!(
+                word.as_str(),
+                "INDEX" | "KEY" | "UNIQUE" | "PRIMARY" | "FULLTEXT" | "SPATIAL"
+            )
+        })
+}
+
+/// Returns the foreign key that the clause drops: `DROP FOREIGN KEY name`.
+pub(super) fn dropped_foreign_key(clause: &[Lexeme<'_>]) -> Option<String> {
+    match clause {
+        [drop, foreign, key, name]
+            if drop.word() == "DROP" && foreign.word() == "FOREIGN" && key.word() == "KEY" =>
+        {
+            name.name()
+        }
+        _ => None,
+    }
+}
+
 /// Returns the column that the clause drops, in lower case: `DROP [COLUMN] name`.
 pub(super) fn dropped_column(clause: &[Lexeme<'_>]) -> Option<String> {
     let mut lexemes = clause.iter().filter(|lexeme| lexeme.word() != "COLUMN");
     let drop = lexemes.next()?;
     let name = lexemes.find(|l| !matches!(l.word().as_str(), "IF" | "EXISTS"))?;
-    let is_index = matches!(name.word().as_str(), "INDEX" | "KEY" | "PRIMARY");
-    if drop.word() != "DROP" || is_index {
+    let is_other = matches!(
+        name.word().as_str(),
+        "INDEX" | "KEY" | "PRIMARY" | "FOREIGN" | "CHECK" | "CONSTRAINT"
+    );
+    if drop.word() != "DROP" || is_other {
         return None;
     }
     name.name().map(|name| name.to_lowercase())
 }
 
-/// Returns the clause with one space between its pieces and its first word and
-/// reserved words in upper case.
+/// Returns the clause with one space between its pieces, its first word and
+/// reserved words in upper case, and no quotes around names that need none.
 pub(super) fn fingerprint(clause: &[Lexeme<'_>]) -> String {
     let pieces: Vec<String> = clause
         .iter()
@@ -119,13 +152,20 @@ pub(super) fn fingerprint(clause: &[Lexeme<'_>]) -> String {
         .map(|(at, lexeme)| {
             let word = lexeme.word();
             if !word.is_empty() && (at == 0 || RESERVED.contains(&word.as_str())) {
-                word
-            } else {
-                lexeme.text.to_owned()
+                return word;
             }
+            let bare = lexeme.name().filter(|name| needs_no_quotes(name));
+            bare.unwrap_or_else(|| lexeme.text.to_owned())
         })
         .collect();
     pieces.join(" ")
+}
+
+fn needs_no_quotes(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(plain)
+        && !RESERVED.contains(&name.to_ascii_uppercase().as_str())
 }
 
 /// Admits table options, which may follow each other without a comma.
@@ -208,6 +248,16 @@ const OPTIONS: [&str; 23] = [
     "TABLESPACE",
 ];
 
+/// Options whose effect is in the table's pages: they are asked for a new table.
+const REBUILDING: [&str; 6] = [
+    "COMPRESSION",
+    "ENCRYPTION",
+    "ENGINE",
+    "KEY_BLOCK_SIZE",
+    "ROW_FORMAT",
+    "TABLESPACE",
+];
+
 /// Options of tables that a job does not change.
 const FOREIGN_OPTIONS: [&str; 7] = [
     "CONNECTION",
@@ -222,7 +272,7 @@ const FOREIGN_OPTIONS: [&str; 7] = [
 /// Reserved words that clauses are made of: no name is one of them without
 /// quotes, so their letter case means nothing. Source: MySQL 9.7 manual,
 /// "Keywords and Reserved Words".
-const RESERVED: [&str; 68] = [
+const RESERVED: [&str; 73] = [
     "ADD",
     "ALTER",
     "AND",
@@ -249,8 +299,10 @@ const RESERVED: [&str; 68] = [
     "DOUBLE",
     "DROP",
     "ELSE",
+    "EXISTS",
     "FALSE",
     "FLOAT",
+    "FOREIGN",
     "FROM",
     "FULLTEXT",
     "GENERATED",
@@ -264,6 +316,7 @@ const RESERVED: [&str; 68] = [
     "LIKE",
     "LONGBLOB",
     "LONGTEXT",
+    "MATCH",
     "MEDIUMBLOB",
     "MEDIUMINT",
     "MEDIUMTEXT",
@@ -275,6 +328,7 @@ const RESERVED: [&str; 68] = [
     "PARTITION",
     "PRIMARY",
     "RANGE",
+    "REFERENCES",
     "RENAME",
     "SET",
     "SMALLINT",
@@ -288,6 +342,7 @@ const RESERVED: [&str; 68] = [
     "TRUE",
     "UNIQUE",
     "UNSIGNED",
+    "USING",
     "VARBINARY",
     "VARCHAR",
     "VIRTUAL",
@@ -330,6 +385,10 @@ mod tests {
             "PARTITION BY RANGE (a) (PARTITION p0 VALUES LESS THAN (5), PARTITION p1 VALUES LESS THAN MAXVALUE)",
             "REMOVE PARTITIONING",
             "ENCRYPTION='Y'",
+            "DROP FOREIGN KEY f",
+            "DROP CHECK c",
+            "DROP CONSTRAINT c",
+            "ALTER CHECK c NOT ENFORCED",
         ] {
             assert_eq!(admitted(clause), Ok(()), "{clause}");
         }
@@ -376,10 +435,7 @@ mod tests {
                 Refusal::ForeignKey,
             ),
             ("ADD a INT REFERENCES p (id)", Refusal::ForeignKey),
-            ("DROP FOREIGN KEY f", Refusal::ForeignKey),
-            ("DROP CHECK c", Refusal::NamesConstraint),
-            ("DROP CONSTRAINT c", Refusal::NamesConstraint),
-            ("ALTER CHECK c NOT ENFORCED", Refusal::NamesConstraint),
+            ("DROP FOREIGN KEY", Refusal::ForeignKey),
             ("UNION=(a, b)", Refusal::OtherEngine("UNION")),
             (
                 "ENGINE=MERGE INSERT_METHOD=LAST",

@@ -73,3 +73,38 @@ async fn a_long_name_gets_a_shadow_too() {
         .unwrap();
     assert_eq!(made.name, names.shadow);
 }
+
+#[tokio::test]
+async fn checks_get_their_names_back_when_the_tables_are_swapped() {
+    let mut place = Place::new().await;
+    place
+        .run(
+            "CREATE TABLE t (id INT PRIMARY KEY, a INT CHECK (a > 0), b VARCHAR(9) CHECK (b <> 'x\ny%'), \
+             c INT, CONSTRAINT `po``s` CHECK (c > a), CONSTRAINT lax CHECK (c > 5) NOT ENFORCED, \
+             CONSTRAINT gone CHECK (c < 99))",
+        )
+        .await;
+    place.run("ALTER TABLE t DROP CHECK t_chk_1").await;
+    let clauses = "DROP CHECK GONE, ALTER CHECK lax ENFORCED, ADD CONSTRAINT fresh CHECK (c > 1), ADD CHECK (c > 2)";
+    shadow(&mut place, clauses).await.unwrap();
+    place.run("RENAME TABLE t TO _t_oxold, _t_oxnew TO t").await;
+    let create = place.read("t").await.create_statement;
+    let checks: Vec<&str> = create
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("CONSTRAINT "))
+        .map(|line| line.trim_end_matches(','))
+        .collect();
+    assert_eq!(
+        checks,
+        [
+            "`_lax` CHECK ((`c` > 5))",
+            "`_po``s` CHECK ((`c` > `a`))",
+            "`fresh` CHECK ((`c` > 1))",
+            "`t_chk_2` CHECK ((`b` <> _utf8mb4'x\\ny%'))",
+            "`t_chk_3` CHECK ((`c` > 2))",
+        ]
+    );
+    place.run("DROP TABLE _t_oxold").await;
+    let again = shadow(&mut place, "DROP CHECK _lax").await.unwrap();
+    assert!(again.create_statement.contains("CONSTRAINT `po``s` CHECK"));
+}

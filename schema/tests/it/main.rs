@@ -11,6 +11,7 @@ mod create;
 mod keys;
 mod mapping;
 mod mapping_marks;
+mod native;
 mod place;
 mod read;
 mod session;
