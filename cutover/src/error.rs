@@ -2,7 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use oxferry_schema::{ErrorClass, NameError, ReadError, Remedy, TableName, classify, server_code};
+use oxferry_schema::{
+    ErrorClass, NameError, ReadError, Remedy, TableName, classify, classify_code, server_code,
+};
 
 use crate::{Blocker, TablesSeen};
 
@@ -155,6 +157,15 @@ pub enum CutoverError {
         #[source]
         source: Option<Box<Self>>,
     },
+    /// The statement was sent, and nobody knows what became of it.
+    #[error("change {table} at once: the outcome is not known; look at its definition before anything else", table = table.plain())]
+    DdlAmbiguous {
+        /// The table.
+        table: TableName,
+        /// Why the answer was lost.
+        #[source]
+        source: Box<Self>,
+    },
     /// The session that may hold the lock couldn't be seen to end; nothing was
     /// renamed.
     #[error(
@@ -227,7 +238,9 @@ impl CutoverError {
             Self::NotDetached { .. } | Self::Incomplete { .. } => Remedy::Retry,
             Self::Finish { remedy, .. } => *remedy,
             Self::LockLost | Self::NoName { .. } => Remedy::Bug,
-            Self::Missing { .. } | Self::Ambiguous { .. } => Remedy::Ambiguous,
+            Self::Missing { .. } | Self::Ambiguous { .. } | Self::DdlAmbiguous { .. } => {
+                Remedy::Ambiguous
+            }
             Self::ForeignSentinel { .. } => Remedy::Usage,
         }
     }
@@ -258,10 +271,30 @@ impl CutoverError {
             | Self::Incomplete { .. }
             | Self::LockLost
             | Self::Ambiguous { .. }
+            | Self::DdlAmbiguous { .. }
             | Self::SessionStuck { .. }
             | Self::EarlierStuck { .. }
             | Self::ForeignSentinel { .. }
             | Self::SentinelLimit { .. } => false,
+        }
+    }
+
+    /// Returns what the server said, if it refused a statement for what it says:
+    /// neither for a lock, nor a privilege, nor because it ends.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&str> {
+        match self {
+            Self::Statement {
+                source: mysql_async::Error::Server(error),
+                ..
+            } if matches!(
+                classify_code(error.code),
+                ErrorClass::Fatal | ErrorClass::DataRefused
+            ) =>
+            {
+                Some(&error.message)
+            }
+            _ => None,
         }
     }
 

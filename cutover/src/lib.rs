@@ -2,7 +2,8 @@
 //!
 //! [`swap`] is the *migrate* cutover: on one session it locks the tables, lets
 //! the caller's [`Finish`] apply and compare what is left, and renames. A
-//! [`Sentinel`] postpones it until an operator drops a table.
+//! [`Sentinel`] postpones it until an operator drops a table. [`run_ddl`] lets the
+//! server change a table by itself, within the same limits.
 //!
 //! # What it isn't
 //!
@@ -24,6 +25,7 @@ mod backoff;
 mod blocker;
 mod carry;
 mod cleanup;
+mod ddl;
 mod earlier;
 mod error;
 mod finish;
@@ -41,6 +43,7 @@ pub use backoff::Backoff;
 pub use blocker::Blocker;
 pub use carry::{complete, detach};
 pub use cleanup::drop_old;
+pub use ddl::{DdlPlan, DdlReport, DdlSeen, run_ddl};
 pub use earlier::end_earlier;
 pub use error::{CutoverError, FinishSource};
 pub use finish::Finish;

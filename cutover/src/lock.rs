@@ -111,7 +111,8 @@ async fn watch(mut observer: Conn, plan: &SwapPlan, own: u32, seen: &mut Vec<Blo
     }
 }
 
-async fn look(
+/// Returns who is in the way, and ends whom the plan says after `waited`.
+pub(crate) async fn look(
     observer: &mut Conn,
     plan: &SwapPlan,
     own: u32,
@@ -133,9 +134,9 @@ async fn look(
 }
 
 /// Lock wait timeout, deadlock. Source: MySQL 9.7 Error Reference.
-const fn is_lock_wait(code: u16) -> bool {
+pub(crate) const fn is_lock_wait(code: u16) -> bool {
     matches!(code, 1205 | 1213)
 }
 
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-const GRACE: Duration = Duration::from_secs(1);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
+pub(crate) const GRACE: Duration = Duration::from_secs(1);
