@@ -98,6 +98,9 @@ pub(crate) struct CopyArgs {
     /// How large one chunk may be, in bytes: 500K, 64M, 1G
     #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = size)]
     pub(crate) chunk_bytes: u64,
+    /// Whether the server may change a table by itself, where it can do so at once
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub(crate) native_ddl: NativeDdl,
     /// How to show that old and new table hold the same rows
     #[arg(long, value_name = "MODE", default_value = "iterative")]
     pub(crate) verify: VerifyMode,
@@ -177,6 +180,15 @@ pub(crate) struct CleanupArgs {
     /// How to log
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log: LogFormat,
+}
+
+/// Whether the server may change a table by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NativeDdl {
+    /// Where only the table's description changes: INSTANT, else INPLACE
+    Auto,
+    /// Never: every table is copied
+    Off,
 }
 
 /// How to verify.

@@ -8,6 +8,7 @@ mod facts;
 mod finish;
 mod job;
 mod lock;
+mod native;
 mod phases;
 mod plan;
 mod preflight;
@@ -35,6 +36,7 @@ use self::{
     job::{Job, table_exists},
     prepare::Prepared,
     progress::Progress,
+    request::Rest,
     signals::Interrupt,
     start::{Found, FoundTable, Start},
 };
@@ -63,8 +65,13 @@ pub(crate) async fn run(args: MigrateArgs, log: &Log) -> Result<(), Failure> {
 
 async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<(), Failure> {
     tracing::info!(phase = %Phase::Preflight.as_str(), "begins");
+    let rest = at_once(&args, interrupt).await?;
+    if rest.requests.is_empty() {
+        tracing::info!(phase = %Phase::Done.as_str(), "ends");
+        return Ok(());
+    }
     let (job, mut conn) = tokio::select! {
-        looked = Job::look(args) => looked?,
+        looked = Job::look(args, rest) => looked?,
         interrupted = interrupt.wanted() => return Err(interrupted),
     };
     let lock = JobLock::take(connect(&job.url, "lock").await?, &job.sources()).await?;
@@ -98,6 +105,22 @@ async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<
         Err(_) => {}
     }
     outcome
+}
+
+/// Lets the server change what it can change at once; returns what is left to
+/// copy. Nothing is changed before everything has been checked.
+async fn at_once(args: &MigrateArgs, interrupt: &Interrupt) -> Result<Rest, Failure> {
+    let decided = tokio::select! {
+        decided = native::decide(args) => decided?,
+        interrupted = interrupt.wanted() => return Err(interrupted),
+    };
+    if let Some(rest) = decided.mixed() {
+        let (job, mut conn) = Job::look(args.clone(), rest).await?;
+        let (found, _) = look_around(&job, &mut conn).await?;
+        start::decide(found, &job.identity, job.args.run.fresh)?;
+        check::check(&job, &mut conn).await?;
+    }
+    decided.apply(&args.cutover, interrupt).await
 }
 
 struct Work<'a> {

@@ -11,7 +11,7 @@ use oxferry_state::JobIdentity;
 use super::{
     facts,
     preflight::{self, Problem},
-    request::{self, Request},
+    request::{Request, Rest},
 };
 use crate::{
     args::MigrateArgs,
@@ -67,9 +67,9 @@ impl Job {
     ///
     /// A failure for the first thing that can't be read; else one that counts
     /// the problems, each of which has been logged.
-    pub(crate) async fn look(args: MigrateArgs) -> Result<(Self, Conn), Failure> {
+    pub(crate) async fn look(args: MigrateArgs, rest: Rest) -> Result<(Self, Conn), Failure> {
         let url = source::source_url(&args.server)?;
-        let requests = request::read(&args, &url)?;
+        let Rest { requests, done } = rest;
         let mut conn = connect(&url, "preflight").await?;
         let url = url.settled(&conn);
         let info = ServerInfo::read(&mut conn).await?;
@@ -93,14 +93,13 @@ impl Job {
         refuse_twice(&looked)?;
         let tables = looked.into_iter().map(JobTable::new);
         let tables = tables.collect::<Result<Vec<_>, KeyError>>()?;
-        Ok((Self::new(args, url, info, tables)?, conn))
+        Ok((Self::new((args, url, info), tables, done)?, conn))
     }
 
     fn new(
-        args: MigrateArgs,
-        url: ServerUrl,
-        info: ServerInfo,
+        (args, url, info): (MigrateArgs, ServerUrl, ServerInfo),
         tables: Vec<JobTable>,
+        done: Vec<String>,
     ) -> Result<Self, Failure> {
         let Some(first) = tables.first() else {
             let error = anyhow::anyhow!("a job without a table");
@@ -109,7 +108,7 @@ impl Job {
         let (sentinel, state) = (first.names.sentinel.clone(), first.names.state.clone());
         let names = tables.iter().map(|table| table.source.name.clone());
         // The same text whichever options gave it, so that either resumes the other's job.
-        let statements = tables.iter().map(JobTable::statement);
+        let statements = tables.iter().map(JobTable::statement).chain(done);
         let identity = JobIdentity::migrate(names.collect(), statements.collect());
         Ok(Self {
             args,

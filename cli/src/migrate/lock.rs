@@ -85,6 +85,12 @@ impl JobLock {
         self.holder.clone()
     }
 
+    /// Lets the locks go; when this has returned, another session can take them.
+    pub(crate) async fn release(mut self) -> Result<(), Failure> {
+        let release = "DO RELEASE_ALL_LOCKS()";
+        self.conn.query_drop(release).await.map_err(lock_error)
+    }
+
     /// Runs as long as all locks are held.
     ///
     /// # Errors

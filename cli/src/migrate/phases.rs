@@ -45,7 +45,7 @@ impl From<Stopped> for Failure {
 
 /// Transactions that changed more rows than this are never ended for the sake
 /// of the cutover: rolling them back would take longer than waiting.
-const KILL_ROWS_MAX: u64 = 10_000;
+pub(super) const KILL_ROWS_MAX: u64 = 10_000;
 
 /// How long coming to rest may take: without any lock, but with a whole new
 /// comparison where one under the lock found a difference.

@@ -7,7 +7,7 @@ use super::{
     check,
     job::{Job, JobTable},
     lock::JobLock,
-    shape,
+    native, shape,
     start::{self, Start},
 };
 use crate::{args::MigrateArgs, failure::Failure};
@@ -19,7 +19,11 @@ use crate::{args::MigrateArgs, failure::Failure};
 ///
 /// The failure, and so the exit code, that the real run would end with.
 pub(crate) async fn run(args: MigrateArgs) -> Result<(), Failure> {
-    let (job, mut conn) = Job::look(args).await?;
+    let rest = native::decide(&args).await?.say().await?;
+    if rest.requests.is_empty() {
+        return Ok(());
+    }
+    let (job, mut conn) = Job::look(args, rest).await?;
     // A job and a plan would use the same scratch tables.
     let lock = connect(&job.url, "lock").await?;
     let _lock = JobLock::take(lock, &job.sources()).await?;

@@ -5,12 +5,22 @@ use oxferry_schema::{Alter, ServerUrl, TableName};
 use crate::{args::MigrateArgs, failure::Failure, source};
 
 /// One table, and what becomes of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Request {
     /// The table, as the operator names it.
     pub(super) table: TableName,
     /// What to do to it.
     pub(super) alter: Alter,
+}
+
+/// What a job has to copy.
+#[derive(Clone, Debug)]
+pub(super) struct Rest {
+    /// The tables, in the order in which they were given.
+    pub(super) requests: Vec<Request>,
+    /// The statements that needed no copy: done before the copy begins, and
+    /// part of what the job is known by.
+    pub(super) done: Vec<String>,
 }
 
 /// Reads the options; the tables come in the order in which they were given.

@@ -4,6 +4,7 @@
 mod cutover;
 mod migrate;
 mod multi;
+mod native;
 mod refuse;
 mod resume;
 mod settings;

@@ -173,6 +173,8 @@ async fn a_plan_says_what_would_happen_and_leaves_nothing() {
         "t",
         "--alter",
         "RENAME COLUMN c TO d, DROP COLUMN pad",
+        "--native-ddl",
+        "off",
     ];
     let plan = oxferry_testkit::tool::Oxferry::new(words).program(env!("CARGO_BIN_EXE_oxferry"));
     let finished = plan.run(LIMIT).await.unwrap();

@@ -210,6 +210,7 @@ async fn two_statements_for_one_table_are_refused() {
 async fn a_plan_for_several_tables_tells_of_each() {
     let several = Several::new(300).await;
     let plan = several.oxferry(&["plan", "migrate"], &several.statements());
+    let plan = plan.arg("--native-ddl").arg("off");
     let finished = plan.run(LIMIT).await.unwrap();
     check_code(&finished, 0);
     for fact in [

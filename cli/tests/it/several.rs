@@ -72,9 +72,17 @@ impl Several {
         self.tables.iter().map(alter).collect()
     }
 
-    /// `oxferry migrate` of these statements, chunks as small as they get.
+    /// `oxferry migrate` of these statements, by copies in any case, in chunks as
+    /// small as they get.
     pub(crate) fn migrate(&self, statements: &[String]) -> Oxferry {
-        let words = ["--chunk-time", "20ms", "--chunk-bytes", "64K"];
+        let words = [
+            "--chunk-time",
+            "20ms",
+            "--chunk-bytes",
+            "64K",
+            "--native-ddl",
+            "off",
+        ];
         let migrate = self.oxferry(&["migrate"], statements);
         words.into_iter().fold(migrate, Oxferry::arg)
     }

@@ -44,13 +44,16 @@ impl World {
         self.schema.conn().await.unwrap()
     }
 
-    /// `oxferry migrate` of the table with `clauses`, chunks as small as they get.
+    /// `oxferry migrate` of the table with `clauses`, by a copy in any case, in
+    /// chunks as small as they get.
     pub(crate) fn migrate(&self, clauses: &str) -> Oxferry {
         self.oxferry("migrate")
             .arg("--table")
             .arg("t")
             .arg("--alter")
             .arg(clauses)
+            .arg("--native-ddl")
+            .arg("off")
             .arg("--chunk-time")
             .arg("20ms")
             .arg("--chunk-bytes")

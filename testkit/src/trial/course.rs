@@ -128,19 +128,13 @@ fn oxferry(trial: &Trial, schema: &Schema, program: PathBuf) -> Oxferry {
             }
         }
     }
-    let small = [
-        "--chunk-time",
-        "5ms",
-        "--chunk-bytes",
-        "2K",
-        "--keep-old-table",
-        "--yes",
-    ];
+    let small = ["--chunk-time", "5ms", "--chunk-bytes", "2K", "--yes"];
     for option in small {
         call = call.arg(option);
     }
     if !matches!(trial.expect, Expect::Native) {
-        call = call.arg("--defer-cutover");
+        // Both make a copy of what the server could change at once.
+        call = call.arg("--defer-cutover").arg("--keep-old-table");
     }
     for option in &trial.options {
         call = call.arg(option);
