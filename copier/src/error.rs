@@ -25,6 +25,37 @@ pub enum CopyError {
         /// What the server or the connection said last.
         source: DriverError,
     },
+    /// The server refuses a row's values: they don't fit the target.
+    #[error(
+        "{task} of table {}: {place}the data can't be taken over as the change wants it",
+        table.plain()
+    )]
+    Refused {
+        /// What was being done.
+        task: Box<Task>,
+        /// The table that it was done to.
+        table: TableName,
+        /// The first row at fault, as far as it was found.
+        place: Box<Place>,
+        /// What the server said.
+        source: DriverError,
+    },
+    /// A changed row is larger than what the server takes at once.
+    #[error(
+        "the row with key {key} of table {} takes {bytes} bytes, more than the {limit} that the \
+         target's max_allowed_packet lets through: raise it, and resume",
+        table.plain()
+    )]
+    RowTooLarge {
+        /// The target table.
+        table: TableName,
+        /// The row's key.
+        key: Key,
+        /// What the row takes of a packet, in bytes.
+        bytes: usize,
+        /// The server's `max_allowed_packet`, in bytes.
+        limit: usize,
+    },
     /// No session could be opened, or none within the time for retries.
     #[error("{task} of table {}, attempt {attempts}", table.plain())]
     Connect {
@@ -116,6 +147,16 @@ pub enum CopyError {
     },
 }
 
+/// Which row is refused, and which of its columns, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// The row's key.
+    pub key: Option<Key>,
+    /// The column, where the server names it.
+    pub column: Option<String>,
+}
+
 /// A piece of work, as errors name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -163,6 +204,8 @@ impl CopyError {
             Self::Deadline { .. } | Self::SessionLingers { .. } | Self::BarrierTimeout { .. } => {
                 Remedy::Retry
             }
+            Self::Refused { .. } => Remedy::Data,
+            Self::RowTooLarge { .. } => Remedy::Privileges,
             Self::NotRestored { .. } | Self::NoKey { .. } => Remedy::Bug,
             Self::ForeignDdl { .. } => Remedy::State,
             Self::Marker { source } => source.remedy(),
@@ -188,12 +231,25 @@ impl CopyError {
             Self::Connect { source, .. } => source.remedy() == Remedy::Unreachable,
             Self::Deadline { .. }
             | Self::SessionLingers { .. }
+            | Self::Refused { .. }
+            | Self::RowTooLarge { .. }
             | Self::NotRestored { .. }
             | Self::NoKey { .. }
             | Self::ForeignDdl { .. }
             | Self::BarrierTimeout { .. }
             | Self::Marker { .. }
             | Self::Stream { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.key, &self.column) {
+            (Some(key), Some(column)) => write!(f, "row {key}, column {column}: "),
+            (Some(key), None) => write!(f, "row {key}: "),
+            (None, Some(column)) => write!(f, "column {column}: "),
+            (None, None) => Ok(()),
         }
     }
 }

@@ -28,7 +28,7 @@ mod statement;
 pub use change::{Batch, KeyedChange};
 pub use chunker::{Chunker, TableChunker};
 pub use connections::{Connections, WorkLimits};
-pub use error::{CopyError, Task};
+pub use error::{CopyError, Place, Task};
 pub use gaps::gaps;
 pub use indexes::{BuildSettings, DeferredIndexes};
 pub use plan::{ColumnMap, CopyPlan, PlanError, new_unique_indexes};

@@ -19,6 +19,7 @@ use crate::{
 
 mod batch;
 mod chunk;
+mod fault;
 
 use batch::ApplyUnit;
 use chunk::{CopyUnit, KeysUnit};
@@ -166,8 +167,12 @@ impl SelectSink {
     ) -> Result<Applied, DriverError> {
         let packet: Option<usize> = conn.query_first("SELECT @@max_allowed_packet").await?;
         let bytes = APPLY_BYTES_MAX.min(packet.unwrap_or(APPLY_BYTES_MAX) / 2);
+        let unit = self.batch(batch);
+        if let Some(packet) = packet {
+            unit.check_sizes(packet)?;
+        }
         conn.query_drop("SET autocommit = 0").await?;
-        let done = match self.batch(batch).write(conn, bytes).await {
+        let done = match unit.write(conn, (bytes, usize::MAX)).await {
             Ok(applied) => conn.query_drop("COMMIT").await.map(|()| applied),
             Err(error) => {
                 conn.query_drop("ROLLBACK").await?;
@@ -194,7 +199,7 @@ impl RowSink for SelectSink {
             range,
             again,
         };
-        self.connections.run(&unit).await
+        fault::run(&self.connections, &unit).await
     }
 
     async fn copy_keys(&self, keys: &[Key]) -> Result<CopiedRows, CopyError> {
@@ -212,7 +217,7 @@ impl RowSink for SelectSink {
             Some(turns) => Some(turns.write().await),
             None => None,
         };
-        self.connections.run(&self.batch(batch)).await
+        fault::run(&self.connections, &self.batch(batch)).await
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use oxferry_binlog::{MysqlStream, StreamConfig, StreamError};
 use oxferry_copier::{
-    ChunkLimits, ChunkSizer, CopyError, SelectSink, TableChunker,
+    ChunkLimits, ChunkSizer, CopyError, CopyPlan, SelectSink, TableChunker,
     engine::{EngineConfig, TablePlan},
     gaps,
     pipeline::{self, Counts, Driver, Handle, Parts, ServerBarrier, Stopped, TableSetup},
@@ -248,14 +248,14 @@ impl TableRun<'_> {
         TableSetup {
             name: table.source.name.clone(),
             plan: if prepared.resumed {
-                TablePlan::resume(mode, closed)
+                TablePlan::resume(mode, closed).ordered_by(ready.plan.key_order())
             } else {
-                TablePlan::new(mode)
+                TablePlan::new(mode).ordered_by(ready.plan.key_order())
             },
             key: table.key.clone(),
             chunker: NotingChunker::new(chunker, self.copied.clone()),
             sink: Arc::clone(self.sink),
-            sizer: sizer(job, table),
+            sizer: sizer(job, table, &ready.plan),
             before: Counts {
                 rows_copied: ready.progress.rows_copied,
                 changes_applied: ready.progress.changes_applied,
@@ -265,12 +265,15 @@ impl TableRun<'_> {
 }
 
 /// The law by which chunks grow and shrink.
-pub(super) fn sizer(job: &Job, table: &JobTable) -> ChunkSizer {
-    let limits = ChunkLimits {
+pub(super) fn sizer(job: &Job, table: &JobTable, plan: &CopyPlan) -> ChunkSizer {
+    let mut limits = ChunkLimits {
         time: job.args.copy.chunk_time,
         bytes: job.args.copy.chunk_bytes,
         ..ChunkLimits::default()
     };
+    if let Some(rows_max) = plan.chunk_rows_max() {
+        limits.rows_max = rows_max;
+    }
     ChunkSizer::new(limits, table.row_bytes())
 }
 

@@ -1,7 +1,9 @@
 //! How one table is copied, worked out from what it is and what it becomes.
 
-use oxferry_copier::{CopyPlan, DeferredIndexes, PlanError, engine::Mode, new_unique_indexes};
-use oxferry_schema::{Ident, Mapping, Remedy, Table};
+use oxferry_copier::{
+    ColumnMap, CopyPlan, DeferredIndexes, PlanError, engine::Mode, new_unique_indexes,
+};
+use oxferry_schema::{ColumnPair, Ident, Mapping, Remedy, Table};
 use oxferry_state::{CopyMode, TableProgress};
 
 use super::job::JobTable;
@@ -45,23 +47,36 @@ pub(super) fn begin(
 /// The unique indexes that the change adds, or makes stricter.
 pub(super) fn new_uniques(table: &JobTable, mapping: &Mapping, shadow: &Table) -> Vec<Ident> {
     let key = shadow_key(table, mapping, shadow);
-    new_unique_indexes(&table.source, shadow, &written(mapping, shadow), &key)
+    let ColumnMap {
+        mut written,
+        computed,
+    } = columns(mapping, shadow);
+    written.extend(computed);
+    new_unique_indexes(&table.source, shadow, &written, &key)
 }
 
-/// Which source column goes to which of the shadow's columns that take values.
-fn written(mapping: &Mapping, shadow: &Table) -> Vec<(usize, Ident)> {
-    let pairs = mapping.pairs.iter();
-    pairs
-        .filter_map(|pair| Some((pair.source, shadow.columns.get(pair.target)?)))
-        .filter(|(_, column)| column.generated.is_none())
-        .map(|(source, column)| (source, column.name.clone()))
-        .collect()
+/// Which source column goes to which of the shadow's columns, and which are
+/// computed on both sides.
+fn columns(mapping: &Mapping, shadow: &Table) -> ColumnMap {
+    let named = |pairs: &[ColumnPair]| {
+        let pairs = pairs.iter();
+        let named = pairs.filter_map(|pair| {
+            let column = shadow.columns.get(pair.target)?;
+            Some((pair.source, column.name.clone()))
+        });
+        named.collect()
+    };
+    ColumnMap {
+        written: named(&mapping.pairs),
+        computed: named(&mapping.computed),
+    }
 }
 
 /// The shadow's columns that hold the source's key.
 fn shadow_key(table: &JobTable, mapping: &Mapping, shadow: &Table) -> Vec<Ident> {
     let target_of = |source: &usize| {
-        let pair = mapping.pairs.iter().find(|pair| pair.source == *source)?;
+        let mut pairs = mapping.pairs.iter().chain(&mapping.computed);
+        let pair = pairs.find(|pair| pair.source == *source)?;
         Some(shadow.columns.get(pair.target)?.name.clone())
     };
     table.key.ordinals.iter().filter_map(target_of).collect()
@@ -78,7 +93,7 @@ pub(super) fn plan(
     mapping: &Mapping,
     shadow: &Table,
 ) -> Result<CopyPlan, Failure> {
-    let columns = written(mapping, shadow);
+    let columns = columns(mapping, shadow);
     let plan = |mode| {
         CopyPlan::new(
             table.source.clone(),
@@ -89,7 +104,9 @@ pub(super) fn plan(
         )
     };
     match plan(Mode::Ranged) {
-        Err(PlanError::UniqueInTheWay { .. }) => Ok(plan(Mode::Ordered)?),
+        Err(PlanError::UniqueInTheWay { .. } | PlanError::KeyOrder { .. }) => {
+            Ok(plan(Mode::Ordered)?)
+        }
         other => Ok(other?),
     }
 }

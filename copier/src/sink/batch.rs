@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mysql_async::{Conn, Error as DriverError, prelude::Queryable};
-use oxferry_schema::{Key, Row, TableName};
+use oxferry_schema::{Key, Row, TableName, Value};
 
 use super::{APPLY_BYTES_MAX, Applied, SelectSink, chunk::Write};
 use crate::{
@@ -25,16 +25,19 @@ impl ApplyUnit<'_> {
     /// Removes what has to be removed, all of it before anything is written:
     /// rows may exchange their unique values, and a key that is gone may be the
     /// same to the server as one that is written.
+    ///
+    /// Of the rows, only the first `rows_max` are written.
     pub(super) async fn write(
         &self,
         conn: &mut Conn,
-        bytes: usize,
+        (bytes, rows_max): (usize, usize),
     ) -> Result<Applied, DriverError> {
         let changes = &self.batch.changes;
         let keys = changes.iter().map(|change| &change.key);
         let gone = changes.iter().filter(|change| change.image.is_none());
         let gone: Vec<&Key> = gone.map(|change| &change.key).collect();
-        let rows: Vec<&Row> = changes.iter().filter_map(|c| c.image.as_ref()).collect();
+        let rows = changes.iter().filter_map(|c| c.image.as_ref());
+        let rows: Vec<&Row> = rows.take(rows_max).collect();
         let how = match self.sink.meeting() {
             Meeting::Replaces => {
                 self.sink.remove(conn, &gone, bytes).await?;
@@ -58,6 +61,39 @@ impl ApplyUnit<'_> {
             upserts: rows.len(),
             deletes: gone.len(),
         })
+    }
+
+    /// Returns how many bytes a statement may have.
+    pub(super) fn bytes(&self, session: &Session) -> usize {
+        (session.packet_bytes / 2).min(APPLY_BYTES_MAX)
+    }
+
+    /// Makes sure that each row finds room in one packet: the server ends the
+    /// connection of whoever sends a larger one. Source: MySQL 9.7 manual,
+    /// "Packet Too Large".
+    pub(super) fn check_sizes(&self, packet_bytes: usize) -> Result<(), DriverError> {
+        let written = self.sink.plan.pairs().map(|(ordinal, ..)| ordinal);
+        let written: Vec<usize> = written.collect();
+        for change in &self.batch.changes {
+            let Some(row) = &change.image else {
+                continue;
+            };
+            let size = |ordinal: &usize| match row.values().get(*ordinal) {
+                Some(Value::Bytes(bytes)) => bytes.len() + VALUE_BYTES,
+                _ => VALUE_BYTES,
+            };
+            let bytes = written.iter().map(size).sum::<usize>() + STATEMENT_BYTES;
+            if bytes > packet_bytes {
+                let key = change.key.clone();
+                let limit = packet_bytes;
+                return Err(DriverError::Other(Box::new(RowTooLarge {
+                    key,
+                    bytes,
+                    limit,
+                })));
+            }
+        }
+        Ok(())
     }
 
     async fn write_rows(
@@ -106,9 +142,10 @@ impl Unit for ApplyUnit<'_> {
     type Output = Applied;
 
     async fn run(&self, session: &mut Session, _unsure: bool) -> Result<Applied, DriverError> {
-        let bytes = (session.packet_bytes / 2).min(APPLY_BYTES_MAX);
+        self.check_sizes(session.packet_bytes)?;
+        let bytes = self.bytes(session);
         session.conn.query_drop("START TRANSACTION").await?;
-        let applied = self.write(&mut session.conn, bytes).await?;
+        let applied = self.write(&mut session.conn, (bytes, usize::MAX)).await?;
         session.conn.query_drop("COMMIT").await?;
         Ok(applied)
     }
@@ -117,6 +154,21 @@ impl Unit for ApplyUnit<'_> {
         limits.statement
     }
 }
+
+/// A row that no packet has room for.
+#[derive(Debug, thiserror::Error)]
+#[error("the row with key {key} takes {bytes} bytes of a packet, and the server takes {limit}")]
+pub(super) struct RowTooLarge {
+    pub(super) key: Key,
+    pub(super) bytes: usize,
+    pub(super) limit: usize,
+}
+
+/// What a value takes of a packet beside its bytes: its type and length.
+const VALUE_BYTES: usize = 13;
+
+/// What a statement takes of a packet beside its values.
+const STATEMENT_BYTES: usize = 64;
 
 /// A row with fewer values than its table has columns, which the stream must
 /// not produce.

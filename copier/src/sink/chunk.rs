@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mysql_async::{Conn, Error as DriverError, Row, prelude::Queryable};
-use oxferry_schema::{Key, KeyRange, Predicate, TableName, server_code};
+use oxferry_schema::{Key, KeyRange, Predicate, TableName, Value, server_code};
 
 use super::{APPLY_BYTES_MAX, CopiedRows, SelectSink};
 use crate::{
@@ -44,8 +44,13 @@ enum Before {
 }
 
 impl CopyUnit<'_> {
-    /// Copies the range in a transaction of its own, but for its commit.
-    async fn write(&self, conn: &mut Conn, unsure: bool) -> Result<CopiedRows, DriverError> {
+    /// Copies the range, or its first rows, in a transaction of its own, but
+    /// for its commit.
+    pub(super) async fn write(
+        &self,
+        conn: &mut Conn,
+        (unsure, rows_max): (bool, Option<u64>),
+    ) -> Result<CopiedRows, DriverError> {
         let range = Predicate::range(self.range, self.sink.plan.source_side());
         match self.before(unsure) {
             Before::Nothing => conn.query_drop("START TRANSACTION").await?,
@@ -66,7 +71,7 @@ impl CopyUnit<'_> {
             (Mode::Ranged, _) if !self.again && !unsure => Write::Insert,
             _ => Write::Replace,
         };
-        self.sink.select(conn, range, how).await
+        self.sink.select(conn, (range, rows_max), how).await
     }
 
     fn before(&self, unsure: bool) -> Before {
@@ -103,7 +108,7 @@ impl Unit for CopyUnit<'_> {
         let conn = &mut session.conn;
         let mut attempts = 1;
         loop {
-            match self.write(conn, unsure).await {
+            match self.write(conn, (unsure, None)).await {
                 // A key that came back since the keys were read.
                 Err(error)
                     if server_code(&error) == Some(ER_DUP_ENTRY)
@@ -151,7 +156,7 @@ impl KeysUnit<'_> {
         for piece in pieces(&sizes, limits) {
             let keys = keys.get(piece).unwrap_or_default();
             let keys = Predicate::keys(keys.iter().copied(), plan.source_side());
-            copied.rows += self.sink.select(conn, keys, how).await?.rows;
+            copied.rows += self.sink.select(conn, (keys, None), how).await?.rows;
         }
         Ok(copied)
     }
@@ -186,18 +191,25 @@ impl Unit for KeysUnit<'_> {
 }
 
 impl SelectSink {
-    /// Copies the rows that `rows`, over the source's key, selects.
+    /// Copies the rows that `rows`, over the source's key, selects, or only the
+    /// first of them in key order.
     async fn select(
         &self,
         conn: &mut Conn,
-        rows: Predicate,
+        (rows, rows_max): (Predicate, Option<u64>),
         how: Write,
     ) -> Result<CopiedRows, DriverError> {
-        let sql = match how {
+        let mut sql = match how {
             Write::Insert => self.statements.insert_select(&rows),
             Write::Replace => self.statements.replace_select(&rows),
         };
-        conn.exec_drop(sql, rows.into_params()).await?;
+        let mut params = rows.into_params();
+        if let Some(rows_max) = rows_max {
+            let order = self.plan.source_side().order_by();
+            sql.push_str(&format!(" ORDER BY {order} LIMIT ?"));
+            params.push(Value::UInt(rows_max));
+        }
+        conn.exec_drop(sql, params).await?;
         let rows = records(&conn.info()).unwrap_or_else(|| conn.affected_rows());
         Ok(CopiedRows { rows })
     }

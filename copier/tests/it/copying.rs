@@ -124,7 +124,7 @@ async fn a_value_that_does_not_fit_is_the_datas_fault() {
     let sink = bed.sink(Mode::Ranged).await;
     let error = sink.copy(&KeyRange::ALL, false).await.unwrap_err();
     assert_eq!(error.remedy(), Remedy::Data);
-    let oxferry_copier::CopyError::Server { task, source, .. } = error else {
+    let oxferry_copier::CopyError::Refused { task, source, .. } = error else {
         panic!("{error}");
     };
     assert_eq!(*task, Task::Copy(KeyRange::ALL));

@@ -15,4 +15,6 @@ mod contract;
 mod copying;
 mod faults;
 mod indexes;
+mod refusals;
+mod shapes;
 mod values;
