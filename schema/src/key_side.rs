@@ -18,6 +18,8 @@ pub struct KeySide {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SidePart {
     kind: KeyKind,
+    /// The type on this side, whose order `ORDER BY` follows.
+    here: KeyKind,
     /// What to select, so that a key part comes.
     read: String,
     /// What stands for a value in a comparison; holds one `?`.
@@ -30,6 +32,7 @@ impl SidePart {
     fn new(kind: &KeyKind, read: String, place: impl Into<String>, keeps_order: bool) -> Self {
         Self {
             kind: kind.clone(),
+            here: kind.clone(),
             read,
             place: place.into(),
             keeps_order,
@@ -60,7 +63,9 @@ impl KeySide {
             parts: Vec::new(),
         };
         for (kind, column) in kinds.iter().zip(columns) {
-            side.parts.push(side_part(kind, column).ok_or(column)?);
+            let mut part = side_part(kind, column).ok_or(column)?;
+            part.here = KeyKind::of(column).ok_or(column)?;
+            side.parts.push(part);
             side.columns.push(column.name.clone());
         }
         Ok(side)
@@ -148,12 +153,14 @@ impl KeySide {
         let (Some(column), Some(part)) = (self.columns.get(at), self.parts.get(at)) else {
             return "FALSE".to_owned();
         };
-        match (&part.kind, operator) {
+        let is_equal = operator == Compare::Equal;
+        match (&part.here, &part.kind) {
             // An ENUM is ordered by its ordinals, and compared with a number it
             // is not read by its index; a list of members is. Observed with
             // EXPLAIN on 9.7.4.
-            (KeyKind::Enum(members), Compare::Above | Compare::FromOn | Compare::Below) => {
-                let texts = members_where(members, operator, value);
+            (KeyKind::Enum(members), KeyKind::Enum(_)) if !is_equal => {
+                let bound = part.kind.member_text(value).unwrap_or_default();
+                let texts = members_where(members, operator, &bound);
                 if texts.is_empty() {
                     return "FALSE".to_owned();
                 }
@@ -161,9 +168,15 @@ impl KeySide {
                 params.extend(texts.into_iter().map(Value::from));
                 format!("{column} IN ({})", places.join(","))
             }
+            // A text compared with an ENUM is compared as a text.
+            (KeyKind::Enum(members), _) if !is_equal => {
+                params.push(part.param(value));
+                let ordinal = ordinal_of(&part.place, members);
+                format!("{column}+0 {} {ordinal}", operator.sign())
+            }
             // A SET compared with a text is compared as a text, so it's a number
             // here; its index is then read from end to end.
-            (KeyKind::Set(_), Compare::Above | Compare::FromOn | Compare::Below) => {
+            (KeyKind::Set(_), KeyKind::Set(_)) if !is_equal => {
                 params.push(value.to_value());
                 format!("{column} {} ?", operator.sign())
             }
@@ -210,24 +223,23 @@ impl Compare {
     }
 }
 
-/// Returns the texts of the ENUM's values that compare so to `value`.
+/// Returns the texts of the ENUM's values that compare so to the text `bound`.
 ///
 /// Ordinal 0 is the empty text of a value that was none of the members.
-fn members_where(members: &[String], operator: Compare, value: &KeyPart) -> Vec<String> {
-    let KeyPart::Int(bound) = value else {
-        return Vec::new();
-    };
+fn members_where(members: &[String], operator: Compare, bound: &str) -> Vec<String> {
+    let at = members.iter().position(|member| member == bound);
+    let bound = at.map_or(0, |at| at + 1);
     let empty = String::new();
     // Where a member has the empty text, the text means the member.
     let zero = (!members.contains(&empty)).then_some((0, &empty));
-    let members = (1_i128..).zip(members);
+    let members = (1..).zip(members);
     zero.into_iter()
         .chain(members)
         .filter(|(ordinal, _)| match operator {
-            Compare::Equal => ordinal == bound,
-            Compare::Above => ordinal > bound,
-            Compare::FromOn => ordinal >= bound,
-            Compare::Below => ordinal < bound,
+            Compare::Equal => *ordinal == bound,
+            Compare::Above => *ordinal > bound,
+            Compare::FromOn => *ordinal >= bound,
+            Compare::Below => *ordinal < bound,
         })
         .map(|(_, text)| text.clone())
         .collect()
@@ -386,9 +398,14 @@ fn text_place(from: &str, charset: &str, collation: &str) -> String {
 
 /// The ordinal that a member's text has in the list `members`.
 fn field(name: &Ident, members: &[String]) -> String {
+    ordinal_of(&name.to_string(), members)
+}
+
+/// The ordinal that a text has in the list `members`, 0 for any other.
+fn ordinal_of(text: &str, members: &[String]) -> String {
     let literals: Vec<String> = members.iter().map(|member| literal(member)).collect();
     format!(
-        "FIELD(CONVERT({name} USING utf8mb4) COLLATE utf8mb4_bin, {})",
+        "FIELD(CONVERT({text} USING utf8mb4) COLLATE utf8mb4_bin, {})",
         literals.join(",")
     )
 }
