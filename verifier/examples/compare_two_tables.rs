@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use mysql_async::Pool;
 use oxferry_schema::{Ident, KeyRange, Table, TableName};
 use oxferry_verifier::{
-    ColumnPair, Fingerprints, RowExpressions, SideTable, TableSide, VerifyConfig,
+    ColumnPair, Fingerprints, RowExpressions, SideRow, SideTable, TableSide, VerifyConfig,
 };
 
 #[tokio::main]
@@ -30,7 +30,7 @@ async fn main() -> anyhow::Result<()> {
         .map(|(source, target)| ColumnPair { source, target })
         .collect();
     let rows = RowExpressions::new(&pairs, &key.columns, &[])?;
-    let side = |name, side, row: &str| {
+    let side = |name, side, row: &SideRow| {
         let (key, index) = (side, Some(key.index.clone()));
         let limit = VerifyConfig::default().step_within;
         TableSide::new(pool.clone(), SideTable { name, key, index }, row, limit)

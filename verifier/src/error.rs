@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use oxferry_schema::Remedy;
+use oxferry_schema::{Key, Remedy};
 
-use crate::{FingerprintError, Mismatches};
+use crate::{FingerprintError, Mismatch, Mismatches};
 
 /// Why a verification ended without evidence.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +17,48 @@ pub enum CompareError {
         passes: u32,
         /// What the last of them found.
         found: Mismatches,
+    },
+    /// A value changed while it was copied, and again when it was copied anew.
+    #[error(
+        "the value of column {column} in the row with key {key} of table {table} doesn't survive the \
+         change from {from} to {to}{}: change such values on the source first, or choose a type that \
+         holds them", others(*more)
+    )]
+    Lossy {
+        /// The source's table, unquoted.
+        table: String,
+        /// The row.
+        key: Key,
+        /// The source's column, unquoted.
+        column: String,
+        /// Its type.
+        from: String,
+        /// The type of the target's column.
+        to: String,
+        /// How many other rows were seen to lose something.
+        more: u64,
+    },
+    /// A row differs again right after it was copied anew.
+    #[error(
+        "a row of table {table} differs again right after it was copied anew: {mismatch}; look for \
+         triggers on the new table, or somebody else who writes to it"
+    )]
+    NotMended {
+        /// The source's table, unquoted.
+        table: String,
+        /// The row.
+        mismatch: Mismatch,
+    },
+    /// The target holds a row whose key no row of the source can have.
+    #[error(
+        "table {table} has a row whose key reads as {key} on the source, which can't hold it: somebody \
+         else wrote to the new table; start anew with --fresh"
+    )]
+    Foreign {
+        /// The target's table, unquoted.
+        table: String,
+        /// The nearest that the source's key can hold.
+        key: Key,
     },
     /// Rows differ under the cutover lock.
     #[error("source and target differ under the lock, so nothing was swapped: {found}")]
@@ -104,12 +146,25 @@ impl FeedError {
     }
 }
 
+/// Says how many others there were.
+fn others(more: u64) -> String {
+    match more {
+        0 => String::new(),
+        1 => ", nor does another row's".to_owned(),
+        more => format!(", nor do those of {more} other rows seen so far"),
+    }
+}
+
 impl CompareError {
     /// Says what to do about this error.
     #[must_use]
     pub const fn remedy(&self) -> Remedy {
         match self {
-            Self::Different { .. } | Self::Diverged { .. } => Remedy::Data,
+            Self::Different { .. }
+            | Self::Diverged { .. }
+            | Self::Lossy { .. }
+            | Self::NotMended { .. } => Remedy::Data,
+            Self::Foreign { .. } => Remedy::State,
             Self::NeverSettles { .. }
             | Self::TooMuchLeft { .. }
             | Self::Outdated

@@ -26,8 +26,24 @@ pub struct ColumnPair {
 /// to FLOAT or DOUBLE, and trailing spaces that a CHAR can't hold, are no loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowExpressions {
-    source: String,
-    target: String,
+    source: SideRow,
+    target: SideRow,
+}
+
+/// One side's expressions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SideRow {
+    sql: String,
+    columns: Vec<SideColumn>,
+}
+
+/// One column of one side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SideColumn {
+    name: Ident,
+    column_type: String,
+    charset: Option<String>,
+    encoded: String,
 }
 
 /// Why two tables can't be compared.
@@ -95,28 +111,82 @@ impl RowExpressions {
             let column = column.clone();
             return Err(ExpressionError::KeyLeftOut { column });
         }
-        let mut sides = (Vec::new(), Vec::new());
+        let mut sides = (SideRow::default(), SideRow::default());
         for pair in pairs.iter().filter(|p| !ignored.contains(&p.source.name)) {
             let (source, target) = encode(pair)?;
-            sides.0.push(source.sql(&pair.source));
-            sides.1.push(target.sql(&pair.target));
+            sides.0.push(&pair.source, source);
+            sides.1.push(&pair.target, target);
         }
         Ok(Self {
-            source: format!("SHA2(CONCAT({}),256)", sides.0.join(",")),
-            target: format!("SHA2(CONCAT({}),256)", sides.1.join(",")),
+            source: sides.0.whole(),
+            target: sides.1.whole(),
         })
     }
 
-    /// Returns the source's expression: 64 hexadecimal digits for a row.
+    /// Returns the source's expressions.
     #[must_use]
-    pub fn source(&self) -> &str {
+    pub const fn source(&self) -> &SideRow {
         &self.source
     }
 
-    /// Returns the target's expression: 64 hexadecimal digits for a row.
+    /// Returns the target's expressions.
     #[must_use]
-    pub fn target(&self) -> &str {
+    pub const fn target(&self) -> &SideRow {
         &self.target
+    }
+}
+
+impl SideRow {
+    const fn default() -> Self {
+        Self {
+            sql: String::new(),
+            columns: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, column: &Column, encoding: Encoding) {
+        self.columns.push(SideColumn {
+            name: column.name.clone(),
+            column_type: column.column_type.clone(),
+            charset: column.charset.clone(),
+            encoded: encoding.sql(column),
+        });
+    }
+
+    fn whole(mut self) -> Self {
+        let all: Vec<&str> = self.columns.iter().map(|c| c.encoded.as_str()).collect();
+        self.sql = format!("SHA2(CONCAT({}),256)", all.join(","));
+        self
+    }
+
+    /// Returns the row's expression: 64 hexadecimal digits.
+    #[must_use]
+    pub fn sql(&self) -> &str {
+        &self.sql
+    }
+
+    /// Returns the columns, in the same order on both sides.
+    #[must_use]
+    pub fn columns(&self) -> &[SideColumn] {
+        &self.columns
+    }
+}
+
+impl SideColumn {
+    /// Returns the column's own expression: 64 hexadecimal digits, the other
+    /// side's where the values are equal.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        format!("SHA2(CONCAT({}),256)", self.encoded)
+    }
+
+    /// Returns the column's name and its type, with its character set.
+    #[must_use]
+    pub fn label(&self) -> (String, String) {
+        let charset = self.charset.as_ref();
+        let charset = charset.map_or_else(String::new, |name| format!(" {name}"));
+        let name = self.name.as_str().to_owned();
+        (name, format!("{}{charset}", self.column_type))
     }
 }
 

@@ -55,6 +55,18 @@ impl Summary {
 /// A row's key with its fingerprint.
 pub type KeyedFingerprint = (Key, Fingerprint);
 
+/// One column of one row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "a plain report")]
+pub struct ColumnFingerprint {
+    /// The column's name, unquoted.
+    pub column: String,
+    /// Its type, with the character set where it has one.
+    pub column_type: String,
+    /// What it holds, comparable to the other side's.
+    pub value: Fingerprint,
+}
+
 /// One side of a comparison: a table's fingerprints.
 ///
 /// # Contract
@@ -62,10 +74,18 @@ pub type KeyedFingerprint = (Key, Fingerprint);
 /// - Every answer is computed from one snapshot, taken after the call, which
 ///   holds every transaction that committed before the call.
 /// - `page` and `summary` agree about which rows a range holds.
+/// - Ranges and order are this side's own: a side that orders keys otherwise
+///   than the source is asked for no summary, and for pages in its own order.
+/// - `by_keys` returns each row once, under its own key, which may be another
+///   one than was asked for: `'A'` for `'a'`, where the server takes them for
+///   the same.
 /// - Reads lock no row.
 ///
 /// `conformance` (a feature) holds these as functions.
 pub trait Fingerprints: Send + Sync {
+    /// Returns the table's name, for messages.
+    fn name(&self) -> String;
+
     /// Returns the number of rows in `range` and their digest.
     ///
     /// # Errors
@@ -87,7 +107,7 @@ pub trait Fingerprints: Send + Sync {
         limit: NonZeroUsize,
     ) -> impl Future<Output = Result<Vec<KeyedFingerprint>, FingerprintError>> + Send;
 
-    /// Returns those of `keys` that have a row, in key order.
+    /// Returns those of `keys` that have a row, in the client's order.
     ///
     /// # Errors
     ///
@@ -96,6 +116,17 @@ pub trait Fingerprints: Send + Sync {
         &self,
         keys: &[Key],
     ) -> impl Future<Output = Result<Vec<KeyedFingerprint>, FingerprintError>> + Send;
+
+    /// Returns each compared column of one row, in the same order on both
+    /// sides; nothing where there is no such row.
+    ///
+    /// # Errors
+    ///
+    /// [`FingerprintError`] when the table can't be read.
+    fn columns(
+        &self,
+        key: &Key,
+    ) -> impl Future<Output = Result<Vec<ColumnFingerprint>, FingerprintError>> + Send;
 }
 
 /// Why fingerprints could not be read.

@@ -18,6 +18,7 @@ mod column;
 mod compared;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
+mod coverage;
 mod error;
 mod evidence;
 mod expression;
@@ -28,24 +29,34 @@ mod interleaving;
 #[cfg(any(test, feature = "conformance"))]
 mod memory;
 mod mismatch;
+mod order;
 mod pass;
 mod progress;
 mod repair;
+mod spots;
+mod step;
 mod table_side;
 mod touched;
 mod verify;
+mod walk;
 
 pub use error::{CompareError, FeedError};
 pub use evidence::{BothSides, Clean, Verified};
-pub use expression::{ColumnPair, ExpressionError, RowExpressions};
+pub use expression::{ColumnPair, ExpressionError, RowExpressions, SideColumn, SideRow};
 pub use feed::{Feed, FixedRanges, Ranges};
-pub use fingerprint::{Fingerprint, FingerprintError, Fingerprints, KeyedFingerprint, Summary};
+pub use fingerprint::{
+    ColumnFingerprint, Fingerprint, FingerprintError, Fingerprints, KeyedFingerprint, Summary,
+};
 #[cfg(any(test, feature = "conformance"))]
 pub use memory::MemorySide;
 pub use mismatch::{Mismatch, MismatchKind, Mismatches};
-pub use pass::{Comparison, Outcome, Pass, PassLimits, Step, What};
+pub use order::KeyOrder;
+pub use pass::Pass;
 pub use progress::Progress;
-pub use repair::Repair;
+pub use repair::{Repair, RepairRows};
+pub use spots::spots_agree;
+pub use step::{Comparison, Outcome, PassLimits, Step, What};
 pub use table_side::{LockedSide, SideTable, TableSide};
 pub use touched::{Touched, TouchedLimits, WindowId};
 pub use verify::{Verify, VerifyConfig};
+pub use walk::Backward;

@@ -1,6 +1,6 @@
 //! One pass over all tables: what to compare next, and what it proves.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 
 use oxferry_schema::{Key, KeyRange};
@@ -10,7 +10,9 @@ use crate::{
     fingerprint::{KeyedFingerprint, Summary},
     mismatch::{Mismatch, Mismatches, differences},
     repair::{Repair, repairs},
+    step::{Comparison, Outcome, PassLimits, Step, What},
     touched::{Scope, Touched, WindowId},
+    walk::{Backward, Walk, split},
 };
 
 /// Decides what a verification does next, and whether it found a difference.
@@ -28,6 +30,18 @@ use crate::{
 /// 5. report the result.
 ///
 /// A key that didn't change between 1 and 5 was at rest on both sides.
+///
+/// Where the client knows the order of keys, a range that differs is compared
+/// page by page on both sides. Where only the servers do, a page of the source
+/// is compared with the rows of the same keys on the target (*forward*), and
+/// then a page of the target with those on the source (*backward*), which finds
+/// rows that the source doesn't have. Where the target has an order of its own,
+/// nothing but forward and backward is left, and backward goes over the whole
+/// target. Keys are only ever compared for being the same; a key that is equal
+/// for the server alone is judged by its own page or its own change.
+///
+/// Rows that were repaired are compared again at once: one that still differs
+/// ends the pass.
 #[derive(Debug)]
 pub struct Pass {
     limits: PassLimits,
@@ -37,95 +51,17 @@ pub struct Pass {
     in_flight: BTreeMap<WindowId, Work>,
     repairs: VecDeque<Repair>,
     repairing: usize,
+    /// Keys that were repaired just now.
+    repaired: VecDeque<(usize, Vec<Key>)>,
+    /// Rows that differed again after their repair.
+    stuck: Mismatches,
+    /// A row of the target that the source's key can't name.
+    foreign: Option<(usize, Key)>,
     rounds: u32,
     was_keys: bool,
     found: Mismatches,
     rows_compared: u64,
     repaired_count: u64,
-}
-
-/// The sizes that a [`Pass`] works with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "plain limits")]
-pub struct PassLimits {
-    /// Rows whose fingerprints are read one by one in one statement, where a
-    /// range differs; at least 2.
-    pub page_rows: NonZeroUsize,
-    /// Keys of the re-verify set that are compared in one statement.
-    pub batch_keys: NonZeroUsize,
-    /// Keys that may be left to compare under the cutover lock. Too high: the
-    /// lock is held long. Too low: a busy table never gets there.
-    pub remaining_max: usize,
-    /// How often the whole re-verify set is gone through before the pass
-    /// gives up, because rows change faster than they are compared.
-    pub rounds_max: u32,
-}
-
-/// What to do next.
-#[derive(Debug, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "a caller must do every step")]
-pub enum Step {
-    /// Compare; then call `handle_summaries` or `handle_fingerprints`.
-    Compare(Comparison),
-    /// Copy a range again, by the copy's own rule; then `handle_repaired`.
-    Repair(Repair),
-    /// Find one more range; then `handle_range`, or `handle_ranges_end`.
-    FindRange,
-    /// Report a step that is under way first.
-    Wait,
-    /// The pass is over.
-    Done(Outcome),
-}
-
-/// A comparison to do.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::exhaustive_structs, reason = "a plain order")]
-pub struct Comparison {
-    /// Its window, to report back with.
-    pub window: WindowId,
-    /// The table.
-    pub table: usize,
-    /// What to read on both sides.
-    pub what: What,
-}
-
-/// What to read.
-#[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "a caller must read every kind")]
-pub enum What {
-    /// The summary of a range.
-    Summary(KeyRange),
-    /// The first rows of a range.
-    Page {
-        /// The range.
-        range: KeyRange,
-        /// How many rows.
-        limit: NonZeroUsize,
-    },
-    /// These keys.
-    Keys(Vec<Key>),
-}
-
-/// How a pass ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_enums, reason = "a caller must act on every end")]
-pub enum Outcome {
-    /// Not one difference; what remains is to be compared under the lock.
-    Clean,
-    /// Differences were found, and repaired: another pass is needed.
-    Repaired,
-    /// The ranges left out some keys of this table.
-    Uncovered {
-        /// The table.
-        table: usize,
-    },
-    /// Rows change faster than they can be compared.
-    NeverSettles {
-        /// How many keys are left.
-        remaining: usize,
-        /// How often the set was gone through.
-        rounds: u32,
-    },
 }
 
 #[derive(Clone, Debug)]
@@ -138,21 +74,10 @@ struct Work {
 enum Part {
     Summary(KeyRange),
     Page(KeyRange),
+    Forward(Walk),
+    Backward(Walk),
     Keys,
-}
-
-impl Default for PassLimits {
-    /// 2,000 rows a page, 500 keys a statement, 300 keys left, 1,000 rounds.
-    fn default() -> Self {
-        const PAGE: NonZeroUsize = NonZeroUsize::new(2000).expect("2000 is not zero");
-        const BATCH: NonZeroUsize = NonZeroUsize::new(500).expect("500 is not zero");
-        Self {
-            page_rows: PAGE,
-            batch_keys: BATCH,
-            remaining_max: 300,
-            rounds_max: 1000,
-        }
-    }
+    Repaired,
 }
 
 impl Pass {
@@ -172,13 +97,13 @@ impl Pass {
     }
 
     /// Takes a range that the caller found. The ranges of a table must cover
-    /// every key there can be, without overlap, both ends open.
-    pub fn handle_range(&mut self, table: usize, range: KeyRange) {
+    /// every key there can be, without overlap, both ends open, and come in the
+    /// source's order where the client doesn't know it.
+    pub fn handle_range(&mut self, touched: &mut Touched, table: usize, range: KeyRange) {
         self.has_asked_range = false;
-        self.waiting.push_back(Work {
-            table,
-            what: Part::Summary(range),
-        });
+        touched.hand_out(table, &range);
+        let what = first_look(touched, table, range);
+        self.waiting.push_back(Work { table, what });
     }
 
     /// Records that there are no more ranges.
@@ -198,25 +123,29 @@ impl Pass {
         let Some(work) = self.in_flight.remove(&window) else {
             return;
         };
-        let closed = touched.close(window);
-        let range = match closed.scope {
-            Scope::Range(range) => range,
-            Scope::Keys(keys) => return touched.put_back(work.table, keys),
+        let changed = touched.close(window).touched;
+        let Part::Summary(range) = work.what else {
+            return;
         };
-        match closed.touched {
+        let table = work.table;
+        match changed {
             Some(keys) if source == target => {
                 self.rows_compared += source.rows;
-                touched.mark_compared(work.table, range, keys);
+                touched.mark_compared(table, range, keys);
             }
             // Either rows differ, or so many changed that equality says little.
-            _ => self.waiting.push_front(Work {
-                what: Part::Page(range),
-                ..work
-            }),
+            _ => {
+                let what = if touched.is_located(table) {
+                    Part::Page(range)
+                } else {
+                    Part::Forward(Walk::new(range, touched.generation(table)))
+                };
+                self.waiting.push_front(Work { table, what });
+            }
         }
     }
 
-    /// Takes both sides' rows of a page or of a list of keys.
+    /// Takes both sides' rows of a page, of its keys, or of a list of keys.
     pub fn handle_fingerprints(
         &mut self,
         window: WindowId,
@@ -228,48 +157,117 @@ impl Pass {
             return;
         };
         let closed = touched.close(window);
-        match closed.scope {
-            Scope::Keys(keys) => {
-                let changed = closed.touched.unwrap_or_else(|| keys.into_iter().collect());
-                let found = differences(work.table, source, target, &changed);
-                self.record(work.table, &KeyRange::ALL, found, touched);
-                touched.put_back(work.table, changed);
+        let table = work.table;
+        match (work.what, closed.scope, closed.touched) {
+            (part @ (Part::Keys | Part::Repaired), Scope::Keys(keys), changed) => {
+                let changed = changed.unwrap_or_else(|| keys.iter().cloned().collect());
+                let counts = |key: &Key| keys.contains(key) && !changed.contains(key);
+                let found = differences(table, source, target, counts);
+                if matches!(part, Part::Repaired) {
+                    self.stuck.extend(found);
+                } else {
+                    let within = touched.is_located(table).then_some(&KeyRange::ALL);
+                    self.record(table, within, found, touched);
+                }
+                touched.put_back(table, changed);
             }
-            Scope::Range(range) => match closed.touched {
-                None => {
-                    self.rounds += 1;
-                    self.waiting.push_front(work);
-                }
-                Some(changed) => {
-                    let (page, rest) = self.split(range, source, target);
-                    let mut found = differences(work.table, source, target, &changed);
-                    found.retain(|mismatch| page.contains(&mismatch.key));
-                    self.record(work.table, &page, found, touched);
-                    self.rows_compared += count_inside(&page, source);
-                    touched.mark_compared(work.table, page, changed);
-                    self.waiting.extend(rest.map(|rest| Work {
-                        what: Part::Page(rest),
-                        ..work
-                    }));
-                }
-            },
+            (Part::Page(range), _, Some(changed)) => {
+                let (page, rest) = split(range, self.page_rows(), source, target);
+                let counts = |key: &Key| page.contains(key) && !changed.contains(key);
+                let found = differences(table, source, target, counts);
+                self.record(table, Some(&page), found, touched);
+                self.rows_compared += count_inside(&page, source);
+                touched.mark_compared(table, page, changed);
+                self.waiting.extend(rest.map(|rest| Work {
+                    table,
+                    what: Part::Page(rest),
+                }));
+            }
+            (Part::Forward(walk), _, Some(changed)) => {
+                self.walk_forward(table, (walk, changed), touched, (source, target));
+            }
+            (what, ..) => {
+                self.rounds += 1;
+                self.waiting.push_front(Work { table, what });
+            }
         }
     }
 
-    /// Records that a repair has reached the target. Whether it helped is for
-    /// the next full pass to say, which every repair makes necessary.
-    pub const fn handle_repaired(&mut self, repair: &Repair) {
+    /// Takes what was read for [`What::Backward`].
+    pub fn handle_backward(&mut self, window: WindowId, touched: &mut Touched, read: &Backward) {
+        let Some(work) = self.in_flight.remove(&window) else {
+            return;
+        };
+        let changed = touched.close(window).touched;
+        let (Part::Backward(walk), table) = (work.what, work.table) else {
+            return;
+        };
+        let is_current = walk.generation == touched.generation(table);
+        let (Some(changed), true) = (changed, is_current) else {
+            return self.walk_again(table, walk, touched);
+        };
+        let judged = read.judge(self.page_rows(), &changed);
+        if judged.foreign.is_some() && judged.foreign != walk.suspect {
+            // A repair may have taken it away just now: once more.
+            self.rounds += 1;
+            let suspect = judged.foreign;
+            let what = Part::Backward(Walk { suspect, ..walk });
+            return self.waiting.push_front(Work { table, what });
+        }
+        if let Some((key, _)) = judged.foreign {
+            self.foreign = Some((table, key));
+            return;
+        }
+        let is_at_end = judged.border.is_none();
+        let Some(rest) = walk.rest_behind(judged.border) else {
+            return self.walk_again(table, walk, touched);
+        };
+        let found = judged.surplus.into_iter();
+        let found = found.map(|(key, row)| Mismatch::surplus(table, key, row));
+        let found: Vec<Mismatch> = found.collect();
+        self.record(table, None, found, touched);
+        if walk.is_whole_table {
+            // First: with the keys, the set may be full, and all is left anew.
+            touched.set_back(table, (!is_at_end).then(|| rest.clone()));
+            touched.mark_part(table, changed);
+        } else if is_at_end {
+            touched.mark_compared(table, walk.whole.clone(), changed);
+        } else {
+            touched.mark_part(table, changed);
+        }
+        if !is_at_end {
+            let what = Part::Backward(Walk { rest, ..walk });
+            self.waiting.push_front(Work { table, what });
+        }
+    }
+
+    /// Records that a repair has reached the target. Whether it helped, a look
+    /// at its first rows says at once; whether everything is equal, the next
+    /// full pass does, which every repair makes necessary.
+    pub fn handle_repaired(&mut self, repair: &Repair) {
         self.repairing = self.repairing.saturating_sub(1);
         self.repaired_count += repair.row_count;
+        self.repaired
+            .push_back((repair.table, repair.first.clone()));
     }
 
     /// Says what to do next.
     pub fn poll(&mut self, touched: &mut Touched) -> Step {
+        if let Some((table, key)) = self.foreign.clone() {
+            return Step::Done(Outcome::Foreign { table, key });
+        }
+        if !self.stuck.is_empty() {
+            return Step::Done(Outcome::NotMended(self.stuck.clone()));
+        }
+        if let Some((table, keys)) = self.repaired.pop_front() {
+            let window = touched.open_named(table, &keys);
+            return self.compare(window, (table, Part::Repaired), What::Keys(keys));
+        }
         if let Some(repair) = self.repairs.pop_front() {
             self.repairing += 1;
             return Step::Repair(repair);
         }
-        if self.rounds > self.limits.rounds_max {
+        if self.rounds > self.limits.rounds_max || touched.overflows() > self.limits.overflows_max {
             return Step::Done(Outcome::NeverSettles {
                 remaining: touched.remaining(),
                 rounds: self.rounds,
@@ -284,6 +282,11 @@ impl Pass {
         self.was_keys = false;
         if let Some(work) = self.next_range(touched) {
             return self.compare_range(work, touched);
+        }
+        if let Some((table, range)) = touched.open_back() {
+            let walk = Walk::over_target(range, touched.generation(table));
+            let what = Part::Backward(walk);
+            return self.compare_range(Work { table, what }, touched);
         }
         if !self.has_all_ranges {
             let is_asked = std::mem::replace(&mut self.has_asked_range, true);
@@ -344,6 +347,9 @@ impl Pass {
             in_flight: BTreeMap::new(),
             repairs: VecDeque::new(),
             repairing: 0,
+            repaired: VecDeque::new(),
+            stuck: Mismatches::default(),
+            foreign: None,
             rounds: 0,
             was_keys: false,
             found: Mismatches::default(),
@@ -355,24 +361,42 @@ impl Pass {
     fn next_range(&mut self, touched: &mut Touched) -> Option<Work> {
         self.waiting.pop_front().or_else(|| {
             let (table, range) = touched.take_stale()?;
-            let what = Part::Summary(range);
+            let what = first_look(touched, table, range);
             Some(Work { table, what })
         })
     }
 
     fn compare_range(&mut self, work: Work, touched: &mut Touched) -> Step {
-        let limit = self.limits.page_rows.max(PAGE_ROWS_MIN);
+        let limit = self.page_rows();
         let (range, what) = match &work.what {
+            Part::Summary(range) => (range.clone(), What::Summary(range.clone())),
             Part::Page(range) => {
                 let range = range.clone();
                 (range.clone(), What::Page { range, limit })
             }
-            Part::Summary(range) => (range.clone(), What::Summary(range.clone())),
-            Part::Keys => return Step::Wait,
+            Part::Forward(walk) => {
+                let range = walk.rest.clone();
+                (range.clone(), What::Forward { range, limit })
+            }
+            Part::Backward(walk) => {
+                let range = walk.rest.clone();
+                (range.clone(), What::Backward { range, limit })
+            }
+            Part::Keys | Part::Repaired => return Step::Wait,
         };
-        let table = work.table;
-        let window = touched.open_range(table, range);
-        self.in_flight.insert(window, work);
+        let window = touched.open_range(work.table, range);
+        self.compare(window, (work.table, work.what), what)
+    }
+
+    fn compare_keys(&mut self, touched: &mut Touched) -> Option<Step> {
+        let (window, table, keys, is_end) = touched.open_keys(self.limits.batch_keys.get())?;
+        self.was_keys = true;
+        self.rounds += u32::from(is_end);
+        Some(self.compare(window, (table, Part::Keys), What::Keys(keys)))
+    }
+
+    fn compare(&mut self, window: WindowId, (table, part): (usize, Part), what: What) -> Step {
+        self.in_flight.insert(window, Work { table, what: part });
         Step::Compare(Comparison {
             window,
             table,
@@ -380,52 +404,68 @@ impl Pass {
         })
     }
 
-    fn compare_keys(&mut self, touched: &mut Touched) -> Option<Step> {
-        let (window, table, keys, is_end) = touched.open_keys(self.limits.batch_keys.get())?;
-        self.was_keys = true;
-        self.rounds += u32::from(is_end);
-        let what = Part::Keys;
-        self.in_flight.insert(window, Work { table, what });
-        Some(Step::Compare(Comparison {
-            window,
-            table,
-            what: What::Keys(keys),
-        }))
+    /// Takes a page of the source with the target's rows of its keys.
+    fn walk_forward(
+        &mut self,
+        table: usize,
+        (walk, changed): (Walk, BTreeSet<Key>),
+        touched: &mut Touched,
+        (source, target): (&[KeyedFingerprint], &[KeyedFingerprint]),
+    ) {
+        let is_full = source.len() >= self.page_rows().get();
+        let border = source.last().filter(|_| is_full);
+        let border = border.map(|(key, _)| key.clone());
+        let is_at_end = border.is_none();
+        let is_current = walk.generation == touched.generation(table);
+        let (Some(rest), true) = (walk.rest_behind(border), is_current) else {
+            return self.walk_again(table, walk, touched);
+        };
+        // The last row of a full page comes again as the first of the next one.
+        let count_here = source.len() - usize::from(is_full);
+        let here = source.iter().take(count_here);
+        let asked: BTreeSet<&Key> = here.map(|(key, _)| key).collect();
+        let counts = |key: &Key| asked.contains(key) && !changed.contains(key);
+        let found = differences(table, source, target, counts);
+        self.record(table, None, found, touched);
+        self.rows_compared += count(count_here);
+        match (is_at_end, touched.has_back(table)) {
+            (true, true) => touched.mark_compared(table, walk.whole, changed),
+            (at_end, _) => {
+                touched.mark_part(table, changed);
+                let what = if at_end {
+                    let rest = walk.whole.clone();
+                    Part::Backward(Walk { rest, ..walk })
+                } else {
+                    Part::Forward(Walk { rest, ..walk })
+                };
+                self.waiting.push_front(Work { table, what });
+            }
+        }
     }
 
-    /// Splits a range behind what both pages show completely.
-    ///
-    /// The last row of a full page is left to the next one, which begins with
-    /// it: so both ends stay keys that exist.
-    fn split(
-        &self,
-        range: KeyRange,
-        source: &[KeyedFingerprint],
-        target: &[KeyedFingerprint],
-    ) -> (KeyRange, Option<KeyRange>) {
-        let limit = self.limits.page_rows.max(PAGE_ROWS_MIN).get();
-        let full = [source, target]
-            .into_iter()
-            .filter(|rows| rows.len() >= limit);
-        match full.filter_map(|rows| Some(&rows.last()?.0)).min() {
-            None => (range, None),
-            Some(border) => (
-                KeyRange {
-                    lower: range.lower,
-                    upper: Some(border.clone()),
-                },
-                Some(KeyRange {
-                    lower: Some(border.clone()),
-                    upper: range.upper,
-                }),
-            ),
-        }
+    /// Reads a page once more, or starts the walk over where what it has found
+    /// so far counts no longer.
+    fn walk_again(&mut self, table: usize, walk: Walk, touched: &Touched) {
+        self.rounds += 1;
+        let generation = touched.generation(table);
+        let what = if walk.is_whole_table {
+            let is_current = walk.generation == generation;
+            let left = if is_current { walk.rest } else { KeyRange::ALL };
+            Part::Backward(Walk::over_target(left, generation))
+        } else {
+            first_look(touched, table, walk.whole)
+        };
+        self.waiting.push_front(Work { table, what });
+    }
+
+    fn page_rows(&self) -> NonZeroUsize {
+        self.limits.page_rows.max(PAGE_ROWS_MIN)
     }
 
     fn record(
         &mut self,
         table: usize,
-        within: &KeyRange,
+        within: Option<&KeyRange>,
         found: Vec<Mismatch>,
         touched: &mut Touched,
     ) {
@@ -437,9 +477,21 @@ impl Pass {
     }
 }
 
+/// How the comparison of a range begins.
+fn first_look(touched: &Touched, table: usize, range: KeyRange) -> Part {
+    if touched.has_back(table) {
+        Part::Forward(Walk::new(range, touched.generation(table)))
+    } else {
+        Part::Summary(range)
+    }
+}
+
 fn count_inside(range: &KeyRange, rows: &[KeyedFingerprint]) -> u64 {
-    let count = rows.iter().filter(|(key, _)| range.contains(key)).count();
-    u64::try_from(count).unwrap_or(u64::MAX)
+    count(rows.iter().filter(|(key, _)| range.contains(key)).count())
+}
+
+fn count(rows: usize) -> u64 {
+    u64::try_from(rows).unwrap_or(u64::MAX)
 }
 
 /// A page of one row could never move its border on.

@@ -1,44 +1,77 @@
 //! Rows to copy again.
 
-use oxferry_schema::KeyRange;
+use oxferry_schema::{Key, KeyRange};
 
 use crate::mismatch::Mismatch;
 
-/// A range to copy again, by the copy's own rule: emptied on the target and
-/// read from the source in one transaction, with changes held back meanwhile.
+/// Rows to copy again, by the copy's own rule: what the source holds takes the
+/// place of what the target holds, with changes held back meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::exhaustive_structs, reason = "a plain order")]
 pub struct Repair {
     /// The table.
     pub table: usize,
-    /// The keys to copy.
-    pub range: KeyRange,
-    /// How many of its rows were found to differ.
+    /// Which rows.
+    pub rows: RepairRows,
+    /// How many of them were found to differ.
     pub row_count: u64,
+    /// The first of the keys that differ: those to compare once it is done.
+    pub(crate) first: Vec<Key>,
 }
 
-/// Returns what to copy again for `found`, all of it inside `within`.
+/// Which rows to copy again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a job must repair both")]
+pub enum RepairRows {
+    /// All of a range, whose end is known on both sides.
+    Range(KeyRange),
+    /// These keys, on either side.
+    Keys(Vec<Key>),
+}
+
+/// Returns what to copy again for `found`, all of it inside `within`; `None`
+/// where a range means nothing to the target, or to the client.
 ///
 /// Few rows are copied one by one, many as the whole range; a list of keys
 /// has no range of its own and is always taken one by one.
-pub(crate) fn repairs(table: usize, within: &KeyRange, found: &[Mismatch]) -> Vec<Repair> {
-    if found.len() > SINGLE_MAX && *within != KeyRange::ALL {
-        return vec![Repair {
-            table,
-            range: within.clone(),
-            row_count: u64::try_from(found.len()).unwrap_or(u64::MAX),
-        }];
-    }
-    let single = |mismatch: &Mismatch| Repair {
+pub(crate) fn repairs(table: usize, within: Option<&KeyRange>, found: &[Mismatch]) -> Vec<Repair> {
+    let repair = |rows, found: &[Mismatch]| Repair {
         table,
-        range: KeyRange {
-            lower: Some(mismatch.key.clone()),
-            upper: mismatch.key.successor(),
-        },
-        row_count: 1,
+        rows,
+        row_count: u64::try_from(found.len()).unwrap_or(u64::MAX),
+        first: found
+            .iter()
+            .take(FIRST_MAX)
+            .map(|m| m.key.clone())
+            .collect(),
     };
-    found.iter().map(single).collect()
+    let keys = |found: &[Mismatch]| found.iter().map(|m| m.key.clone()).collect();
+    match within {
+        None => found
+            .chunks(KEYS_MAX)
+            .map(|found| repair(RepairRows::Keys(keys(found)), found))
+            .collect(),
+        Some(range) if found.len() > SINGLE_MAX && *range != KeyRange::ALL => {
+            vec![repair(RepairRows::Range(range.clone()), found)]
+        }
+        Some(_) => {
+            let single = |mismatch: &Mismatch| KeyRange {
+                lower: Some(mismatch.key.clone()),
+                upper: mismatch.key.successor(),
+            };
+            found
+                .iter()
+                .map(|one| repair(RepairRows::Range(single(one)), std::slice::from_ref(one)))
+                .collect()
+        }
+    }
 }
 
 /// From this many differing rows of a page on, the page is copied as a whole.
 const SINGLE_MAX: usize = 16;
+
+/// The most keys that are copied again at once.
+const KEYS_MAX: usize = 200;
+
+/// So many rows of a repair are compared at once when it is done: enough to
+/// see that it doesn't help.
+const FIRST_MAX: usize = 8;

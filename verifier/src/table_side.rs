@@ -5,7 +5,12 @@ use std::{num::NonZeroUsize, time::Duration};
 use mysql_async::{Conn, Pool, Row, prelude::Queryable};
 use oxferry_schema::{Ident, Key, KeyRange, KeySide, Predicate, TableName, Value};
 
-use crate::fingerprint::{Fingerprint, FingerprintError, Fingerprints, KeyedFingerprint, Summary};
+use crate::{
+    expression::SideRow,
+    fingerprint::{
+        ColumnFingerprint, Fingerprint, FingerprintError, Fingerprints, KeyedFingerprint, Summary,
+    },
+};
 
 /// One side of a comparison: a table on a MySQL server, 8.0.17 or later.
 ///
@@ -43,6 +48,9 @@ struct Statements {
     summary: String,
     rows: String,
     order: String,
+    columns: String,
+    /// Each compared column's name and type.
+    labels: Vec<(String, String)>,
 }
 
 impl TableSide {
@@ -50,7 +58,7 @@ impl TableSide {
     /// [`RowExpressions`](crate::RowExpressions)), no statement longer than
     /// `limit`.
     #[must_use]
-    pub fn new(pool: Pool, table: SideTable, row: &str, limit: Duration) -> Self {
+    pub fn new(pool: Pool, table: SideTable, row: &SideRow, limit: Duration) -> Self {
         let (key, order) = (table.key.select_list(), table.key.order_by());
         let index = table.index.as_ref();
         let index = index.map_or_else(String::new, |name| format!(" FORCE INDEX ({name})"));
@@ -60,6 +68,10 @@ impl TableSide {
              MAX_EXECUTION_TIME({}) */",
             limit.as_millis().clamp(1, u128::from(u32::MAX))
         );
+        let columns = row.columns().iter();
+        let hashes: Vec<String> = columns.map(|c| format!(",UNHEX({})", c.hash())).collect();
+        let labels = row.columns().iter().map(|c| c.label()).collect();
+        let row = row.sql();
         // BIT_XOR passes over NULL; a row without a fingerprint must not go
         // unseen, so it gets one that no other row has.
         let sum = format!("BIT_XOR(UNHEX(IFNULL({row},SHA2(UUID(),256))))");
@@ -69,6 +81,8 @@ impl TableSide {
                 summary: format!("SELECT {hint} COUNT(*),{sum} {from}"),
                 rows: format!("SELECT {hint} {key},UNHEX({row}) {from}"),
                 order: format!(" ORDER BY {order}"),
+                columns: format!("SELECT {hint} {key}{} {from}", hashes.concat()),
+                labels,
             },
             table,
         }
@@ -113,7 +127,7 @@ impl TableSide {
         range: &KeyRange,
         limit: NonZeroUsize,
     ) -> Result<Vec<KeyedFingerprint>, FingerprintError> {
-        let predicate = Predicate::range(range, &self.table.key);
+        let predicate = Predicate::range_in_its_order(range, &self.table.key);
         let Statements { rows, order, .. } = &self.statements;
         let sql = format!("{rows}{}{order} LIMIT {limit}", predicate.sql());
         self.rows_on(conn, sql, predicate).await
@@ -133,6 +147,44 @@ impl TableSide {
         }
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(found)
+    }
+
+    async fn columns_on(
+        &self,
+        conn: &mut Conn,
+        key: &Key,
+    ) -> Result<Vec<ColumnFingerprint>, FingerprintError> {
+        let predicate = Predicate::keys([key], &self.table.key);
+        let sql = format!("{}{}", self.statements.columns, predicate.sql());
+        let rows: Vec<Row> = conn
+            .exec(sql, params(predicate))
+            .await
+            .map_err(|e| self.query_error(e))?;
+        for row in rows {
+            let mut values = row.unwrap();
+            let hashes = values.split_off(self.table.key.len().min(values.len()));
+            if self.table.key.read(&values).as_ref() == Some(key) {
+                return self.labelled(hashes);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    fn labelled(&self, hashes: Vec<Value>) -> Result<Vec<ColumnFingerprint>, FingerprintError> {
+        let labels = self.statements.labels.iter().cloned();
+        let columns = labels.zip(hashes).map(|((column, column_type), hash)| {
+            let bytes = match hash {
+                Value::Bytes(bytes) => bytes.try_into().ok(),
+                _ => None,
+            };
+            let bytes = bytes.ok_or_else(|| self.unreadable("column"))?;
+            Ok(ColumnFingerprint {
+                column,
+                column_type,
+                value: Fingerprint::new(bytes),
+            })
+        });
+        columns.collect()
     }
 
     async fn rows_on(
@@ -172,6 +224,14 @@ impl TableSide {
 }
 
 impl Fingerprints for TableSide {
+    fn name(&self) -> String {
+        self.table.name.plain()
+    }
+
+    async fn columns(&self, key: &Key) -> Result<Vec<ColumnFingerprint>, FingerprintError> {
+        self.columns_on(&mut self.conn().await?, key).await
+    }
+
     async fn summary(&self, range: &KeyRange) -> Result<Summary, FingerprintError> {
         self.summary_on(&mut self.conn().await?, range).await
     }
@@ -190,6 +250,15 @@ impl Fingerprints for TableSide {
 }
 
 impl Fingerprints for LockedSide<'_> {
+    fn name(&self) -> String {
+        self.side.name()
+    }
+
+    async fn columns(&self, key: &Key) -> Result<Vec<ColumnFingerprint>, FingerprintError> {
+        let mut conn = self.conn.lock().await;
+        self.side.columns_on(&mut conn, key).await
+    }
+
     async fn summary(&self, range: &KeyRange) -> Result<Summary, FingerprintError> {
         let mut conn = self.conn.lock().await;
         self.side.summary_on(&mut conn, range).await

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use oxferry_schema::{Key, KeyRange};
 
-use crate::compared::Compared;
+use crate::{KeyOrder, coverage::Coverage};
 
 /// Remembers, while a job verifies, which rows changed when.
 ///
@@ -18,6 +18,10 @@ use crate::compared::Compared;
 /// range was compared. A key in a range that is still to be compared isn't
 /// kept. The set is bounded: when it is full, ranges that hold much of it
 /// count as not compared any more.
+///
+/// Where the client can't tell in which range a key lies ([`KeyOrder`]), every
+/// change since the first comparison is kept, every window sees every change of
+/// its table, and a full set means that nothing of the table counts as compared.
 #[derive(Debug)]
 pub struct Touched {
     tables: Vec<TableKeys>,
@@ -26,6 +30,8 @@ pub struct Touched {
     limits: TouchedLimits,
     /// How many keys all re-verify sets hold.
     again_count: usize,
+    /// How often a table had to be compared anew because its set was full.
+    overflows: u32,
     /// Whether a difference was found since the last restart: then only a new
     /// full pass proves anything.
     has_differences: bool,
@@ -66,21 +72,25 @@ pub(crate) struct Closed {
     pub(crate) touched: Option<BTreeSet<Key>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct TableKeys {
-    compared: Compared,
+    coverage: Coverage,
     /// Ranges that had been compared and have to be once more.
     stale: Vec<KeyRange>,
     /// The re-verify set.
     again: BTreeSet<Key>,
     /// The last key handed out of it: hot keys must not starve the others.
     cursor: Option<Key>,
+    /// How often the whole table was taken as not compared any more: what was
+    /// found in parts of a range before counts no longer.
+    generation: u64,
 }
 
 #[derive(Debug)]
 struct Window {
     table: usize,
     scope: Scope,
+    is_located: bool,
     touched: Option<BTreeSet<Key>>,
 }
 
@@ -95,15 +105,17 @@ impl Default for TouchedLimits {
 }
 
 impl Touched {
-    /// Begins with nothing compared, for tables `0 .. tables`.
+    /// Begins with nothing compared, for table 0, 1 and so on, each with its
+    /// keys' order.
     #[must_use]
-    pub fn new(tables: usize, limits: TouchedLimits) -> Self {
+    pub fn new(tables: impl IntoIterator<Item = KeyOrder>, limits: TouchedLimits) -> Self {
         Self {
-            tables: (0..tables).map(|_| TableKeys::default()).collect(),
+            tables: tables.into_iter().map(TableKeys::new).collect(),
             windows: BTreeMap::new(),
             next_window: 0,
             limits,
             again_count: 0,
+            overflows: 0,
             has_differences: false,
         }
     }
@@ -120,7 +132,7 @@ impl Touched {
             is_in_flight |= window.handle_change(key, self.limits.window_keys_max);
         }
         // A key that is being compared by name goes back when its window closes.
-        if !is_in_flight && self.table(table).compared.find(key).is_some() {
+        if !is_in_flight && self.table(table).coverage.may_hold(key) {
             self.insert_again(table, key.clone());
         }
     }
@@ -144,12 +156,32 @@ impl Touched {
     /// Returns the first table of which some keys were never compared, or
     /// have to be compared again as part of a range.
     pub(crate) fn uncovered(&self) -> Option<usize> {
-        self.tables.iter().position(|t| !t.compared.is_whole())
+        self.tables.iter().position(|t| !t.coverage.is_whole())
     }
 
     /// Returns whether a difference was found since the last restart.
     pub(crate) const fn has_differences(&self) -> bool {
         self.has_differences
+    }
+
+    /// Returns how often a table had to be compared anew since the last restart.
+    pub(crate) const fn overflows(&self) -> u32 {
+        self.overflows
+    }
+
+    /// Returns how often all of a table was taken as not compared any more.
+    pub(crate) fn generation(&self, table: usize) -> u64 {
+        self.table(table).generation
+    }
+
+    /// Returns whether the client can tell in which range of a table a key lies.
+    pub(crate) fn is_located(&self, table: usize) -> bool {
+        self.table(table).coverage.is_located()
+    }
+
+    /// Returns whether a table's target is looked through as a whole.
+    pub(crate) fn has_back(&self, table: usize) -> bool {
+        self.table(table).coverage.is_apart()
     }
 
     /// Returns whether a comparison is going on.
@@ -172,9 +204,13 @@ impl Touched {
     pub(crate) fn restart(&mut self) {
         self.windows.clear();
         self.again_count = 0;
+        self.overflows = 0;
         self.has_differences = false;
         for table in &mut self.tables {
-            *table = TableKeys::default();
+            table.coverage.restart();
+            table.stale.clear();
+            table.again.clear();
+            table.cursor = None;
         }
     }
 
@@ -189,13 +225,35 @@ impl Touched {
             self.abandon(id);
         }
         for table in &mut self.tables {
-            table.stale = table.compared.gaps();
+            table.stale = table.coverage.take_gaps();
         }
+    }
+
+    /// Records that a range, found in the source's order, is to be compared.
+    pub(crate) fn hand_out(&mut self, table: usize, range: &KeyRange) {
+        self.table_mut(table).coverage.hand_out(range);
     }
 
     /// Opens a window on a range that doesn't count as compared.
     pub(crate) fn open_range(&mut self, table: usize, range: KeyRange) -> WindowId {
         self.open(table, Scope::Range(range))
+    }
+
+    /// Opens a window on keys, wherever they come from.
+    pub(crate) fn open_named(&mut self, table: usize, keys: &[Key]) -> WindowId {
+        self.open(table, Scope::Keys(keys.iter().cloned().collect()))
+    }
+
+    /// Takes what is left of a target to look through for rows that the source
+    /// doesn't have, once a pass.
+    pub(crate) fn open_back(&mut self) -> Option<(usize, KeyRange)> {
+        let mut tables = self.tables.iter_mut().enumerate();
+        tables.find_map(|(index, table)| Some((index, table.coverage.open_back()?)))
+    }
+
+    /// Records what is left of a target to look through.
+    pub(crate) fn set_back(&mut self, table: usize, left: Option<KeyRange>) {
+        self.table_mut(table).coverage.set_back(left);
     }
 
     /// Takes up to `max` keys of the fullest re-verify set and opens a window
@@ -245,16 +303,27 @@ impl Touched {
 
     /// Counts a range as compared, and its touched keys as to be compared again.
     pub(crate) fn mark_compared(&mut self, table: usize, range: KeyRange, touched: BTreeSet<Key>) {
-        let again: Vec<Key> = touched.into_iter().filter(|k| range.contains(k)).collect();
-        self.table_mut(table).compared.insert(range);
+        let coverage = &mut self.table_mut(table).coverage;
+        let is_located = coverage.is_located();
+        let again = touched.into_iter();
+        let again: Vec<Key> = again
+            .filter(|key| !is_located || range.contains(key))
+            .collect();
+        coverage.insert(range);
         self.put_back(table, again);
+    }
+
+    /// Counts a part of a range as compared; the range itself is not yet.
+    pub(crate) fn mark_part(&mut self, table: usize, touched: BTreeSet<Key>) {
+        self.table_mut(table).coverage.begin();
+        self.put_back(table, touched);
     }
 
     /// Puts keys of compared ranges into the re-verify set.
     pub(crate) fn put_back(&mut self, table: usize, keys: impl IntoIterator<Item = Key>) {
         for key in keys {
             // In a range that has become stale meanwhile, it is covered there.
-            if self.table(table).compared.find(&key).is_some() {
+            if self.table(table).coverage.may_hold(&key) {
                 self.insert_again(table, key);
             }
         }
@@ -266,6 +335,7 @@ impl Touched {
         let window = Window {
             table,
             scope,
+            is_located: self.table(table).coverage.is_located(),
             touched: Some(BTreeSet::new()),
         };
         self.windows.insert(id, window);
@@ -277,6 +347,7 @@ impl Touched {
             self.again_count += 1;
         }
         while self.again_count > self.limits.keys_max {
+            self.overflows = self.overflows.saturating_add(1);
             self.again_count -= self.fullest_mut().make_stale();
         }
     }
@@ -298,6 +369,16 @@ impl Touched {
 }
 
 impl TableKeys {
+    fn new(order: KeyOrder) -> Self {
+        Self {
+            coverage: Coverage::new(order),
+            stale: Vec::new(),
+            again: BTreeSet::new(),
+            cursor: None,
+            generation: 0,
+        }
+    }
+
     /// Takes up to `max` keys behind the cursor.
     fn take_again(&mut self, max: usize) -> (Vec<Key>, bool) {
         use std::ops::Bound::{Excluded, Unbounded};
@@ -316,11 +397,20 @@ impl TableKeys {
     }
 
     /// Makes the ranges with the most keys stale until half of the set is
-    /// gone; returns how many keys that freed.
+    /// gone, or everything where a key's range can't be told; returns how many
+    /// keys that freed.
     fn make_stale(&mut self) -> usize {
+        let compared = match &mut self.coverage {
+            Coverage::Located(compared) => compared,
+            Coverage::Handed(handed) => {
+                self.stale.extend(handed.forget());
+                self.generation += 1;
+                return std::mem::take(&mut self.again).len();
+            }
+        };
         let mut counts: BTreeMap<Option<Key>, (KeyRange, usize)> = BTreeMap::new();
         for key in &self.again {
-            if let Some(range) = self.compared.find(key) {
+            if let Some(range) = compared.find(key) {
                 counts.entry(range.lower.clone()).or_insert((range, 0)).1 += 1;
             }
         }
@@ -332,7 +422,7 @@ impl TableKeys {
                 break;
             }
             self.again.retain(|key| !range.contains(key));
-            self.compared.remove(&range.lower);
+            compared.remove(&range.lower);
             self.stale.push(range);
         }
         before - self.again.len()
@@ -344,7 +434,7 @@ impl Window {
     /// that are compared by name.
     fn handle_change(&mut self, key: &Key, max: usize) -> bool {
         let (is_inside, is_named) = match &self.scope {
-            Scope::Range(range) => (range.contains(key), false),
+            Scope::Range(range) => (!self.is_located || range.contains(key), false),
             Scope::Keys(keys) => (keys.contains(key), keys.contains(key)),
         };
         if let (true, Some(touched)) = (is_inside, &mut self.touched) {

@@ -9,12 +9,12 @@ use std::{
 
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use mysql_async::Conn;
-use oxferry_schema::KeyRange;
+use oxferry_schema::{Key, KeyRange};
 
 use crate::{
-    Clean, CompareError, Comparison, Feed, Fingerprints, Mismatches, Outcome, Pass, PassLimits,
-    Progress, Ranges, Repair, Step, TableSide, Touched, Verified, What,
-    fingerprint::{KeyedFingerprint, Summary},
+    Backward, Clean, CompareError, Comparison, Feed, Fingerprints, Mismatches, Outcome, Pass,
+    PassLimits, Progress, Ranges, Repair, Step, TableSide, Touched, Verified, What,
+    fingerprint::{FingerprintError, KeyedFingerprint, Summary},
     touched::WindowId,
 };
 
@@ -69,6 +69,7 @@ enum Wake<P> {
 enum Answer {
     Summaries(Summary, Summary),
     Rows(Vec<KeyedFingerprint>, Vec<KeyedFingerprint>),
+    Backward(Backward),
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -235,7 +236,7 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
                         Wake::MayCompare => gate = Gate::Open,
                         Wake::Found(rest, range) => {
                             ranges = Some(rest);
-                            take_range(&mut pass, range);
+                            self.take_range(&mut pass, range);
                         }
                         Wake::Repaired(repair) => self.take_repair(&mut pass, &repair),
                         Wake::Compared(window, answer) => {
@@ -247,6 +248,8 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
                     report(&pass);
                     return match outcome {
                         Outcome::Clean | Outcome::Repaired => Ok(pass),
+                        Outcome::NotMended(found) => Err(self.not_mended(found).await),
+                        Outcome::Foreign { table, key } => Err(self.foreign(table, key)),
                         Outcome::Uncovered { table } => Err(CompareError::Uncovered { table }),
                         Outcome::NeverSettles { remaining, rounds } => {
                             Err(CompareError::NeverSettles { remaining, rounds })
@@ -277,6 +280,14 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
                     let both = futures::try_join!(s, t)?;
                     Answer::Rows(both.0, both.1)
                 }
+                What::Forward { range, limit } => {
+                    let page = source.page(range, *limit).await?;
+                    let rows = target.by_keys(&keys_of(&page)).await?;
+                    Answer::Rows(page, rows)
+                }
+                What::Backward { range, limit } => {
+                    Answer::Backward(backward(source, target, range, *limit).await?)
+                }
                 What::Keys(keys) => {
                     let both = futures::try_join!(source.by_keys(keys), target.by_keys(keys))?;
                     Answer::Rows(both.0, both.1)
@@ -289,6 +300,46 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
         self.within("waiting for the stream", self.feed.reach(&position))
             .await??;
         Ok(Wake::Compared(order.window, answer))
+    }
+
+    /// Finds out which column of a row stays different.
+    async fn not_mended(&self, found: Mismatches) -> CompareError {
+        let first = found.listed().first().cloned();
+        let Some((mismatch, sides)) =
+            first.and_then(|first| Some((first.clone(), self.sides.get(first.table)?)))
+        else {
+            return CompareError::Outdated;
+        };
+        let table = sides.0.name();
+        let key = &mismatch.key;
+        let both = async { futures::try_join!(sides.0.columns(key), sides.1.columns(key)) };
+        let (source, target) = match self.within("reading the columns", both).await {
+            Ok(Ok(both)) => both,
+            Ok(Err(error)) => return error.into(),
+            Err(error) => return error,
+        };
+        let mut pairs = source.into_iter().zip(target);
+        match pairs.find(|(s, t)| s.value != t.value && s.column_type != t.column_type) {
+            Some((source, target)) => CompareError::Lossy {
+                table,
+                key: mismatch.key,
+                column: source.column,
+                from: source.column_type,
+                to: target.column_type,
+                more: found.count() - 1,
+            },
+            None => CompareError::NotMended { table, mismatch },
+        }
+    }
+
+    fn foreign(&self, table: usize, key: Key) -> CompareError {
+        match self.sides.get(table) {
+            Some((_, target)) => CompareError::Foreign {
+                table: target.name(),
+                key,
+            },
+            None => CompareError::UnknownTable { table },
+        }
     }
 
     async fn repair<P>(&self, repair: Repair) -> Result<Wake<P>, CompareError> {
@@ -321,6 +372,13 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
         done.map_err(|_| CompareError::Deadline { what, limit })
     }
 
+    fn take_range(&self, pass: &mut Pass, range: Option<(usize, KeyRange)>) {
+        match range {
+            Some((table, range)) => pass.handle_range(&mut self.touched(), table, range),
+            None => pass.handle_ranges_end(),
+        }
+    }
+
     fn take_answer(&self, pass: &mut Pass, window: WindowId, answer: &Answer) {
         let mut touched = self.touched();
         let before = pass.found().count();
@@ -331,6 +389,7 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
             Answer::Rows(source, target) => {
                 pass.handle_fingerprints(window, &mut touched, source, target);
             }
+            Answer::Backward(read) => pass.handle_backward(window, &mut touched, read),
         }
         self.progress.add_mismatches(pass.found().count() - before);
         let keys_left = touched.remaining();
@@ -379,16 +438,30 @@ impl<F: Feed> Verify<TableSide, TableSide, F> {
     }
 }
 
-fn take_range(pass: &mut Pass, range: Option<(usize, KeyRange)>) {
-    match range {
-        Some((table, range)) => pass.handle_range(table, range),
-        None => pass.handle_ranges_end(),
-    }
+/// Reads a page of the target, and what it is compared with.
+async fn backward<S: Fingerprints, T: Fingerprints>(
+    source: &S,
+    target: &T,
+    range: &KeyRange,
+    limit: NonZeroUsize,
+) -> Result<Backward, FingerprintError> {
+    let page = target.page(range, limit).await?;
+    let held = source.by_keys(&keys_of(&page)).await?;
+    let again = target.by_keys(&Backward::doubtful(&page, &held)).await?;
+    Ok(Backward {
+        page,
+        source: held,
+        again,
+    })
+}
+
+fn keys_of(rows: &[KeyedFingerprint]) -> Vec<Key> {
+    rows.iter().map(|(key, _)| key.clone()).collect()
 }
 
 fn report(pass: &Pass) {
-    for mismatch in pass.found().listed() {
-        tracing::warn!(%mismatch, "a row differs");
+    for mismatch in pass.found().listed().iter().take(LOGGED_MAX) {
+        tracing::warn!(%mismatch, "a row differed, and is copied again");
     }
     let (rows, mismatches) = (pass.rows_compared(), pass.found().count());
     if rows == 0 && mismatches == 0 {
@@ -398,6 +471,9 @@ fn report(pass: &Pass) {
         tracing::info!(rows, mismatches, "verification pass ended");
     }
 }
+
+/// Differing rows of a pass that are logged one by one.
+const LOGGED_MAX: usize = 10;
 
 /// How many times the keys that end a pass may be left when the lock is held:
 /// the lock is waited for, and rows change meanwhile.

@@ -15,12 +15,12 @@ use oxferry_copier::{
     engine::{self, TableId},
     pipeline::Handle,
 };
-use oxferry_schema::{Ident, KeyRange, Mapping, Remedy, Table, connect};
+use oxferry_schema::{Ident, Mapping, Remedy, Table, connect};
 use oxferry_throttle::Pacer;
 use oxferry_verifier::{
-    Clean, ColumnPair, CompareError, ExpressionError, Feed, FeedError, FingerprintError,
-    Fingerprints, Repair, RowExpressions, SideTable, TableSide, Touched, TouchedLimits, Verified,
-    Verify, VerifyConfig,
+    Clean, ColumnPair, CompareError, ExpressionError, Feed, FeedError, Fingerprints, KeyOrder,
+    Repair, RepairRows, RowExpressions, SideTable, TableSide, Touched, TouchedLimits, Verified,
+    Verify, VerifyConfig, spots_agree,
 };
 
 use super::{
@@ -94,15 +94,9 @@ impl Comparison {
         source: &impl Fingerprints,
         target: &impl Fingerprints,
     ) -> Result<(), Failure> {
-        let rows = SPOTS;
-        let keys = copied.sample(rows.get());
-        let failed = |error: FingerprintError| Failure::new(error.remedy(), error);
-        let first = source.page(&KeyRange::ALL, rows).await.map_err(failed)?
-            == target.page(&KeyRange::ALL, rows).await.map_err(failed)?;
-        let spread = keys.is_empty()
-            || source.by_keys(&keys).await.map_err(failed)?
-                == target.by_keys(&keys).await.map_err(failed)?;
-        if first && spread {
+        let keys = copied.sample(SPOTS.get());
+        let agree = spots_agree(source, target, SPOTS, &keys).await;
+        if agree.map_err(|error| Failure::new(error.remedy(), error))? {
             return Ok(());
         }
         Err(Failure::new(
@@ -272,8 +266,10 @@ struct PositionReader {
 }
 
 /// A job's notes of what changed, empty: made before the stream begins.
-pub(crate) fn touched(tables: usize) -> Arc<Mutex<Touched>> {
-    Arc::new(Mutex::new(Touched::new(tables, TouchedLimits::default())))
+pub(crate) fn touched(job: &Job, prepared: &Prepared) -> Arc<Mutex<Touched>> {
+    let tables = prepared.of(job);
+    let orders = tables.map(|(table, ready)| KeyOrder::of(&table.key, ready.plan.target_side()));
+    Arc::new(Mutex::new(Touched::new(orders, TouchedLimits::default())))
 }
 
 impl JobFeed {
@@ -341,13 +337,14 @@ impl Feed for JobFeed {
     }
 
     async fn repair(&self, repair: &Repair) -> Result<(), FeedError> {
+        let rows = match &repair.rows {
+            RepairRows::Range(range) => engine::Repair::Range(range.clone()),
+            RepairRows::Keys(keys) => engine::Repair::Keys(keys.clone()),
+        };
         self.handle
-            .repair(
-                TableId(repair.table),
-                engine::Repair::Range(repair.range.clone()),
-            )
+            .repair(TableId(repair.table), rows)
             .await
-            .map_err(|error| FeedError::new("copying a range again", Remedy::Retry, error))
+            .map_err(|error| FeedError::new("copying rows again", Remedy::Retry, error))
     }
 
     async fn pause_point(&self) {

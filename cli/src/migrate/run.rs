@@ -69,7 +69,7 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let throttling = Throttling::new(job)?;
     let count = job.tables.len();
-    let touched = comparison::touched(count);
+    let touched = comparison::touched(job, &prepared);
     let copied: Vec<Copied> = (0..count).map(|_| Copied::one_of(count)).collect();
     let sinks = sinks(&prepared);
     let tables = table_setups(job, &prepared, &sinks, &copied);

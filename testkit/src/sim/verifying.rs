@@ -6,8 +6,8 @@ use fastrand::Rng;
 use oxferry_copier::engine::{self, TableId, TxnSeq};
 use oxferry_schema::{Key, KeyRange};
 use oxferry_verifier::{
-    Clean, Comparison, Fingerprint, KeyedFingerprint, Outcome, Pass, PassLimits, Repair, Step,
-    Summary, Touched, TouchedLimits, What,
+    Clean, Comparison, Fingerprint, KeyOrder, KeyedFingerprint, Outcome, Pass, PassLimits, Repair,
+    RepairRows, Step, Summary, Touched, TouchedLimits, What,
 };
 
 use super::{
@@ -83,6 +83,7 @@ impl Sizes {
                 batch_keys: two,
                 remaining_max: rng.usize(..5),
                 rounds_max: 1_000,
+                overflows_max: 1_000,
             },
         }
     }
@@ -93,7 +94,7 @@ impl Verification {
     pub(super) fn new(params: &Params) -> Self {
         let Sizes { touched, pass } = params.sizes;
         Self {
-            touched: Touched::new(params.modes.len(), touched),
+            touched: Touched::new(params.modes.iter().map(|_| KeyOrder::Shared), touched),
             limits: pass,
             pass: None,
             is_full: false,
@@ -204,13 +205,16 @@ impl World {
             }
             Step::Repair(repair) => {
                 let table = TableId(repair.table);
-                let what = engine::Repair::Range(repair.range.clone());
+                let what = match &repair.rows {
+                    RepairRows::Range(range) => engine::Repair::Range(range.clone()),
+                    RepairRows::Keys(keys) => engine::Repair::Keys(keys.clone()),
+                };
                 self.job.engine.repair(table, what);
                 verify.repairing.push(repair);
                 self.stats.repairs += 1;
             }
             Step::FindRange => match verify.ranges.pop_front() {
-                Some((table, range)) => pass.handle_range(table, range),
+                Some((table, range)) => pass.handle_range(&mut verify.touched, table, range),
                 None => pass.handle_ranges_end(),
             },
             Step::Wait => {}
@@ -232,7 +236,12 @@ impl World {
                     verify.is_trimmed = true;
                 }
             }
-            (Outcome::Repaired, None) => verify.clean = None,
+            // Damaged once more: the job would end, and be started again.
+            (Outcome::Repaired | Outcome::NotMended(_), None) => {
+                verify.drop_pass();
+                verify.ranges.clear();
+                verify.clean = None;
+            }
             (Outcome::NeverSettles { .. }, _) => {}
             (outcome, clean) => {
                 return Err(Failure::new(
@@ -329,7 +338,9 @@ fn answer(tables: &Tables, order: &Comparison) -> Answer {
             }
             Answer::Summary(summary)
         }
-        What::Page { range, limit } => {
+        What::Page { range, limit }
+        | What::Forward { range, limit }
+        | What::Backward { range, limit } => {
             let inside = rows().filter(|(key, _)| range.contains(key));
             Answer::Rows(inside.take(limit.get()).collect())
         }

@@ -22,6 +22,7 @@ async fn differences(place: &Arc<Place>, keys: &[&str], mut ranges: FixedRanges)
     let verify = Verify::new(vec![sides], job, touched(), once);
     match verify.run(&mut ranges).await {
         Err(CompareError::Different { found, .. }) => found.listed().to_vec(),
+        Err(CompareError::NotMended { mismatch, .. }) => vec![mismatch],
         other => panic!("{other:?}"),
     }
 }

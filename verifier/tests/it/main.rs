@@ -5,6 +5,8 @@ mod corruption;
 #[cfg(test)]
 mod place;
 #[cfg(test)]
+mod text_keys;
+#[cfg(test)]
 mod types;
 #[cfg(test)]
 mod writes;

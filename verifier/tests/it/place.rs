@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use mysql_async::{Conn, OptsBuilder, Pool, prelude::Queryable};
-use oxferry_schema::{Ident, Key, KeyPart, Table, TableName};
+use oxferry_schema::{Ident, Key, KeyPart, KeySide, Table, TableName};
 use oxferry_testkit::server::{Server, ServerOptions};
-use oxferry_verifier::{ColumnPair, RowExpressions, SideTable, TableSide};
+use oxferry_verifier::{ColumnPair, RowExpressions, SideRow, SideTable, TableSide};
 
 pub(crate) struct Place {
     // After the pool: its connections end first.
@@ -77,7 +77,7 @@ impl Place {
             .collect();
         let rows = RowExpressions::new(&pairs, &keys, &[]).unwrap();
         let row_key = from.row_key().unwrap();
-        let side = |table: &Table, row: &str| {
+        let side = |table: &Table, row: &SideRow| {
             let table = SideTable {
                 name: table.name.clone(),
                 key: row_key.side_in(table, &row_key.columns).unwrap(),
@@ -86,6 +86,14 @@ impl Place {
             TableSide::new(self.pool.clone(), table, row, Duration::from_secs(60))
         };
         (side(&from, rows.source()), side(&to, rows.target()))
+    }
+
+    /// How the source's key stands in `s` and in `t`.
+    pub(crate) async fn key_sides(&self) -> (KeySide, KeySide) {
+        let (from, to) = (self.table("s").await, self.table("t").await);
+        let key = from.row_key().unwrap();
+        let target = key.side_in(&to, &key.columns).unwrap();
+        (key.side(&from).unwrap(), target)
     }
 
     async fn table(&self, table: &str) -> Table {

@@ -7,10 +7,10 @@ use std::sync::{
 
 use mysql_async::prelude::Queryable;
 use oxferry_binlog::FilePosition;
-use oxferry_schema::{KeyRange, Remedy};
+use oxferry_schema::{Key, KeyRange, KeySide, Predicate, Remedy};
 use oxferry_verifier::{
-    Clean, CompareError, Feed, FeedError, FixedRanges, PassLimits, Repair, Touched, TouchedLimits,
-    Verify, VerifyConfig,
+    Clean, CompareError, Feed, FeedError, FixedRanges, KeyOrder, PassLimits, Repair, RepairRows,
+    Touched, TouchedLimits, Verify, VerifyConfig,
 };
 use tokio::sync::{mpsc, watch};
 
@@ -26,6 +26,7 @@ pub(crate) struct Job {
     dispatched: watch::Sender<u64>,
     applied: watch::Sender<u64>,
     pub(crate) repairs: Mutex<Vec<Repair>>,
+    sides: Option<(KeySide, KeySide)>,
 }
 
 impl Job {
@@ -36,7 +37,34 @@ impl Job {
             dispatched: watch::Sender::new(0),
             applied: watch::Sender::new(0),
             repairs: Mutex::default(),
+            sides: None,
         })
+    }
+
+    /// A job that repairs whatever keys its tables have.
+    pub(crate) async fn with_keys(place: Arc<Place>) -> Arc<Self> {
+        let sides = place.key_sides().await;
+        let mut job = Self::new(place);
+        Arc::get_mut(&mut job).unwrap().sides = Some(sides);
+        job
+    }
+
+    /// Removes the rows from the target and copies what the source has.
+    async fn copy_again(&self, rows: &RepairRows, (source, target): &(KeySide, KeySide)) {
+        let predicate = |side| match rows {
+            RepairRows::Range(range) => Predicate::range(range, side),
+            RepairRows::Keys(keys) => Predicate::keys(keys, side),
+        };
+        let mut conn = self.place.conn().await;
+        conn.query_drop("BEGIN").await.unwrap();
+        for (sql, predicate) in [
+            ("DELETE FROM t WHERE ", predicate(target)),
+            ("REPLACE INTO t SELECT * FROM s WHERE ", predicate(source)),
+        ] {
+            let sql = format!("{sql}{}", predicate.sql());
+            conn.exec_drop(sql, predicate.into_params()).await.unwrap();
+        }
+        conn.query_drop("COMMIT").await.unwrap();
     }
 
     /// Writes rows of 0..1000 until told to end.
@@ -100,7 +128,14 @@ impl Feed for Job {
 
     async fn repair(&self, repair: &Repair) -> Result<(), FeedError> {
         self.repairs.lock().unwrap().push(repair.clone());
-        let key = repair.range.lower.as_ref().unwrap();
+        if let Some(sides) = &self.sides {
+            self.copy_again(&repair.rows, sides).await;
+            return Ok(());
+        }
+        let RepairRows::Range(range) = &repair.rows else {
+            panic!("{repair:?}");
+        };
+        let key = range.lower.as_ref().unwrap();
         // The other table of these tests has a composite key, and is not mended.
         if let ([_], Some(id)) = (
             key.parts(),
@@ -123,7 +158,7 @@ pub(crate) fn ranges(borders: &[i64]) -> FixedRanges {
         .chain(borders.iter().map(|n| Some(key(&[*n]))))
         .chain(std::iter::once(None))
         .collect();
-    let range = |w: &[Option<oxferry_schema::Key>]| KeyRange {
+    let range = |w: &[Option<Key>]| KeyRange {
         lower: w[0].clone(),
         upper: w[1].clone(),
     };
@@ -131,7 +166,22 @@ pub(crate) fn ranges(borders: &[i64]) -> FixedRanges {
 }
 
 pub(crate) fn touched() -> Arc<Mutex<Touched>> {
-    Arc::new(Mutex::new(Touched::new(1, TouchedLimits::default())))
+    touched_in(KeyOrder::Shared)
+}
+
+pub(crate) fn touched_in(order: KeyOrder) -> Arc<Mutex<Touched>> {
+    Arc::new(Mutex::new(Touched::new([order], TouchedLimits::default())))
+}
+
+/// The ranges in front of a key, and from it on.
+pub(crate) fn split_at(border: Option<Key>) -> Vec<(usize, KeyRange)> {
+    let (lower, upper) = (None, border.clone());
+    let first = (0, KeyRange { lower, upper });
+    let rest = border.map(|border| {
+        let (lower, upper) = (Some(border), None);
+        (0, KeyRange { lower, upper })
+    });
+    std::iter::once(first).chain(rest).collect()
 }
 
 pub(crate) fn config() -> VerifyConfig {
@@ -204,8 +254,12 @@ async fn a_busy_table_is_verified_without_a_false_difference() {
     let clean = clean.unwrap();
     assert_eq!((clean.passes(), clean.repaired_count()), (2, 1));
     assert_eq!(verify.progress().mismatches(), 1);
-    let repaired = job.repairs.lock().unwrap()[0].range.clone();
-    assert_eq!(repaired.lower, Some(key(&[5000])));
+    let repaired = job.repairs.lock().unwrap()[0].rows.clone();
+    let range = KeyRange {
+        lower: Some(key(&[5000])),
+        upper: Some(key(&[5001])),
+    };
+    assert_eq!(repaired, RepairRows::Range(range));
     let verified = finish(&verify, clean, &place).await.unwrap();
     assert!(verified.rows_compared() >= 1000);
 }
