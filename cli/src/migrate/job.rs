@@ -73,22 +73,28 @@ impl Job {
         let mut conn = connect(&url, "preflight").await?;
         let url = url.settled(&conn);
         let info = ServerInfo::read(&mut conn).await?;
-        let asked: Vec<TableName> = requests.iter().map(|one| one.table.clone()).collect();
         let server = facts::server(&mut conn, &info).await?;
-        let mut problems = preflight::server_problems(&server);
-        problems.extend(preflight::privilege_problems(&server.grants, &asked));
         let mut looked = Vec::with_capacity(requests.len());
+        let (mut names, mut of_tables) = (Vec::new(), Vec::new());
         for request in requests {
             match look_at(&mut conn, request, &info).await? {
                 Ok(table) => {
                     let key_error = table.key.as_ref().err();
                     let facts = facts::table(&mut conn, &table.table, key_error).await?;
-                    problems.extend(preflight::table_problems(&facts));
+                    of_tables.extend(preflight::table_problems(&facts));
+                    names.push(table.table.name.clone());
                     looked.push(table);
                 }
-                Err(missing) => problems.push(no_table(&missing, &url)),
+                Err(missing) => {
+                    of_tables.push(no_table(&missing, &url));
+                    names.push(missing);
+                }
             }
         }
+        let mut problems = preflight::server_problems(&server);
+        // By the names that the server has, as its grants have them.
+        problems.extend(preflight::privilege_problems(&server.grants, &names));
+        problems.extend(of_tables);
         refuse(&problems)?;
         refuse_twice(&looked)?;
         let tables = looked.into_iter().map(JobTable::new);

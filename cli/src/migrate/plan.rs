@@ -155,11 +155,18 @@ fn renamed(table: &JobTable, altered: &Altered) -> String {
         let to = altered.table.columns.get(pair.target)?.name.as_str();
         (from != to).then(|| format!("{from} to {to}"))
     });
-    pairs.collect::<Vec<_>>().join(", ")
+    listed(&pairs.collect::<Vec<_>>())
 }
 
 fn list<'a>(names: impl Iterator<Item = &'a Ident>) -> String {
-    let names: Vec<&str> = names.map(Ident::as_str).collect();
+    listed(
+        &names
+            .map(|name| name.as_str().to_owned())
+            .collect::<Vec<_>>(),
+    )
+}
+
+fn listed(names: &[String]) -> String {
     if names.is_empty() {
         return "none".to_owned();
     }

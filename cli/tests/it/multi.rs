@@ -9,6 +9,7 @@ use mysql_async::{Conn, prelude::Queryable};
 use oxferry_testkit::{
     tables::TableSpec,
     tool::{Finished, Signal},
+    wait::eventually,
 };
 
 use crate::{
@@ -69,6 +70,47 @@ async fn two_small_tables_change_together_and_leave_nothing() {
     let definitions = several.definitions().await;
     let extra = definitions.iter().map(|create| create.contains("`extra`"));
     assert_eq!(extra.collect::<Vec<_>>(), [false, true, true]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_are_copied_side_by_side() {
+    let several = Several::new(20_000).await;
+    let statements = several.statements();
+    let migrate = several.migrate(&statements[..2]).arg("--print-state");
+    let mut running = migrate.spawn().unwrap();
+    running.wait_phase("copy", LIMIT).await.unwrap();
+    let there = several.there.conn().await.unwrap();
+    let there = tokio::sync::Mutex::new(there);
+    let first = async || {
+        let query = "SELECT 1 FROM _u_oxnew LIMIT 1";
+        there
+            .lock()
+            .await
+            .query_first::<u8, _>(query)
+            .await
+            .unwrap()
+    };
+    eventually(LIMIT, "a row of the second table", first)
+        .await
+        .unwrap();
+    running.signal(Signal::SIGINT).unwrap();
+    let finished = running.wait_exit(LIMIT).await.unwrap();
+    check_code(&finished, 130);
+    let lines: Vec<String> = finished.lines.into_iter().map(|line| line.text).collect();
+    let copied: Vec<u64> = lines
+        .iter()
+        .filter_map(|line| line.trim().strip_prefix("\"rows_copied\": "))
+        .map(|count| count.trim_end_matches(',').parse().unwrap())
+        .collect();
+    // Had the first been copied whole before the second began, it would be done.
+    let side_by_side =
+        matches!(copied[..], [first, second] if 0 < first && first < 20_000 && 0 < second);
+    assert!(side_by_side, "{copied:?}: {lines:?}");
+    check_code(
+        &several.migrate(&statements[..2]).run(LIMIT).await.unwrap(),
+        0,
+    );
+    assert_eq!(several.tables_beside().await, Vec::<String>::new());
 }
 
 /// Kills the job in the midst of every phase in turn, until it ends by itself.
