@@ -11,3 +11,16 @@ fn format_1_is_read_and_written_as_it_was() {
     assert_eq!(checkpoint.tables[0].closed.len(), 2);
     assert_eq!(checkpoint.to_json().unwrap(), text.trim_end());
 }
+
+#[test]
+fn format_1_of_several_tables_is_read_and_written_as_it_was() {
+    let text = include_str!("../fixtures/format-1-several.json");
+    let checkpoint = Checkpoint::from_json(text).unwrap();
+    assert_eq!(checkpoint.phase, Phase::Cutover);
+    assert_eq!(checkpoint.job.tables.len(), 2);
+    assert_eq!(checkpoint.job.statements.len(), 2);
+    let targets = checkpoint.tables.iter().map(|table| table.target.plain());
+    let targets: Vec<String> = targets.collect();
+    assert_eq!(targets, ["shop._orders_oxnew", "books._lines_oxnew"]);
+    assert_eq!(checkpoint.to_json().unwrap(), text.trim_end());
+}
