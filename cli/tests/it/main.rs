@@ -1,5 +1,9 @@
 //! The program itself, run on real servers as an operator runs it.
-#![expect(clippy::unwrap_used, reason = "a test ends by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test ends by panicking"
+)]
 
 mod cutover;
 mod migrate;
@@ -9,4 +13,5 @@ mod refuse;
 mod resume;
 mod settings;
 mod several;
+mod watched;
 mod world;
