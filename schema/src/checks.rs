@@ -106,6 +106,22 @@ pub fn renamed_checks(source: &Table) -> Vec<(Ident, Ident)> {
         .collect()
 }
 
+/// Returns whether the server could not name the checks of a copy, or those of
+/// the old table, in 64 characters: then it can make, or rename, neither.
+/// Observed on 9.7.4, where error 3507 or 1059 says so.
+pub(crate) fn are_too_long(source: &Table) -> bool {
+    let checks = read(&source.create_statement);
+    let numbers = checks
+        .iter()
+        .filter_map(|check| generated(&check.name, &source.name));
+    let digits = numbers.map(str::len).max().unwrap_or(0);
+    let digits = digits.max(checks.len().to_string().len());
+    // The longest of a job's names.
+    let probe = ShadowNames::beside(&source.name).probe;
+    let length = probe.table.as_str().chars().count() + "_chk_".len() + digits;
+    !checks.is_empty() && length > Ident::LENGTH_MAX
+}
+
 /// Returns the clauses that make the checks of a copy, which LIKE has just
 /// made, those of the source, each by its name in `names`.
 pub(crate) fn clauses(source: &Table, copy: &str, names: &CheckNames) -> Option<String> {

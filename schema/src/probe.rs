@@ -5,7 +5,7 @@ pub(crate) mod scratch;
 
 use mysql_async::Conn;
 
-use crate::{Alter, ErrorClass, Mapping, ReadError, Remedy, ShadowNames, Table, classify};
+use crate::{Alter, ErrorClass, Mapping, ReadError, Remedy, ShadowNames, Table, checks, classify};
 use scratch::Scratch;
 
 /// What a table becomes, and where its columns come from.
@@ -60,6 +60,14 @@ pub enum ProbeError {
         /// The source table.
         table: String,
     },
+    /// The server can't name the CHECK constraints of a copy.
+    #[error(
+        "table {table} has CHECK constraints and a name so long that the server cannot name those of its copy in 64 characters: rename the table, or drop the constraints"
+    )]
+    LongChecks {
+        /// The source table.
+        table: String,
+    },
     /// More than one answer is possible.
     #[error(
         "cannot tell which column of the altered table {table} column {column} becomes: change it in a statement of its own, or keep its type"
@@ -85,7 +93,7 @@ impl ProbeError {
             Self::Scratch { source, .. } => classify(source).remedy(),
             Self::Read { source, .. } => source.remedy(),
             Self::Gone { .. } => Remedy::Retry,
-            Self::Ambiguous { .. } => Remedy::Usage,
+            Self::Ambiguous { .. } | Self::LongChecks { .. } => Remedy::Usage,
         }
     }
 }
@@ -118,6 +126,10 @@ const INDEXES_MAX: usize = 64;
 /// Dropped, it leaves a scratch table behind, and perhaps another `sql_mode`:
 /// close the connection.
 pub async fn probe(conn: &mut Conn, source: &Table, alter: &Alter) -> Result<Altered, ProbeError> {
+    if checks::are_too_long(source) {
+        let table = source.name.plain();
+        return Err(ProbeError::LongChecks { table });
+    }
     let name = ShadowNames::beside(&source.name).probe;
     let mut scratch = Scratch::new(conn, source, &name, alter);
     let altered = ask(&mut scratch, source, alter).await;
@@ -252,7 +264,8 @@ impl<'a> Carried<'a> {
                 let target = self.target.columns.get(*target);
                 target.is_some_and(|target| target.data_type != column.data_type)
             };
-            let doubtful = unclaimed.iter().any(changed) || marker::literal(column, *at).is_none();
+            let doubtful =
+                unclaimed.iter().any(changed) || marker::literal(column, *at, 0).is_none();
             if lost && !unclaimed.is_empty() && doubtful {
                 return Err(scratch.ambiguous(*at));
             }

@@ -6,7 +6,7 @@ use mysql_async::{Conn, Params, Value, prelude::Queryable};
 
 use super::{Algorithm, Answer, CopyReason, NativePlan, Trial, Versions, decide, row_versions_max};
 use crate::{
-    Alter, ErrorClass, ProbeError, ServerVersion, ShadowNames, Table, TableName, classify,
+    Alter, ErrorClass, ProbeError, ServerVersion, ShadowNames, Table, TableName, checks, classify,
     probe::scratch::Scratch, server_code,
 };
 
@@ -38,7 +38,9 @@ pub async fn native_plan(
     alter: &Alter,
 ) -> Result<NativePlan, NativeError> {
     let unable = if version.is_mysql_at_least((8, 0, 12)) {
-        (source.engine != "InnoDB").then(|| format!("engine {}", source.engine))
+        let engine = (source.engine != "InnoDB").then(|| format!("engine {}", source.engine));
+        let checks = checks::are_too_long(source);
+        engine.or_else(|| checks.then(|| "a trial on a table with so long a name".to_owned()))
     } else {
         Some(version.to_string())
     };

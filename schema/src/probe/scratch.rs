@@ -28,6 +28,9 @@ pub(super) struct Marks {
     pub(super) after: Vec<Option<String>>,
 }
 
+const SRIDS: &str = "SELECT COLUMN_NAME, SRS_ID FROM information_schema.COLUMNS \
+    WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND SRS_ID IS NOT NULL";
+
 /// Lets a row in whose columns hold whatever the server falls back to.
 const SQL_MODE_LENIENT: &str = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES";
 
@@ -173,7 +176,8 @@ impl<'a> Scratch<'a> {
             .iter()
             .filter_map(|at| self.source.columns.get(*at))
             .collect();
-        if !self.try_run(self.marking(columns)).await? {
+        let srids = self.srids().await?;
+        if !self.try_run(self.marking(columns, &srids)).await? {
             return Err(self.ambiguous(columns.first().copied().unwrap_or_default()));
         }
         let before = self.values(&marked).await?;
@@ -247,12 +251,21 @@ impl<'a> Scratch<'a> {
         })
     }
 
-    fn marking(&self, columns: &[usize]) -> String {
-        let marked: Vec<(String, String)> = columns
-            .iter()
-            .filter_map(|at| {
-                let column = self.source.columns.get(*at)?;
-                Some((column.name.to_string(), marker::literal(column, *at)?))
+    /// Reads the spatial reference systems that columns are bound to.
+    async fn srids(&mut self) -> Result<Vec<(String, u32)>, ProbeError> {
+        let names = (self.name.schema.as_str(), self.name.table.as_str());
+        let read = self.conn.exec(SRIDS, names).await;
+        read.map_err(|e| self.failed("read the reference systems of", e))
+    }
+
+    fn marking(&self, columns: &[usize], srids: &[(String, u32)]) -> String {
+        let all = self.source.columns.iter().enumerate();
+        let marked: Vec<(String, String)> = all
+            .filter(|(at, column)| columns.contains(at) || marker::needs_value(column))
+            .filter_map(|(at, column)| {
+                let bound = srids.iter().find(|(name, _)| name == column.name.as_str());
+                let srid = bound.map_or(0, |(_, srid)| *srid);
+                Some((column.name.to_string(), marker::literal(column, at, srid)?))
             })
             .collect();
         let (names, values): (Vec<String>, Vec<String>) = marked.into_iter().unzip();

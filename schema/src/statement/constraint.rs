@@ -34,8 +34,9 @@ impl Alter {
         self.clauses.len() == self.dropped_foreign_keys.len()
     }
 
-    /// Returns whether a clause drops a foreign key.
-    pub(crate) const fn drops_foreign_keys(&self) -> bool {
+    /// Returns whether a clause `DROP FOREIGN KEY` drops a foreign key.
+    #[must_use]
+    pub const fn drops_foreign_keys(&self) -> bool {
         !self.dropped_foreign_keys.is_empty()
     }
 }

@@ -10,6 +10,7 @@
 mod create;
 mod keys;
 mod mapping;
+mod mapping_kinds;
 mod mapping_marks;
 mod native;
 mod place;
