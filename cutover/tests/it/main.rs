@@ -11,6 +11,7 @@ mod attached;
 mod blockers;
 mod bystander;
 mod connections;
+mod ddl;
 mod earlier;
 mod limits;
 mod proxy;
