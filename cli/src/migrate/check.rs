@@ -1,7 +1,7 @@
 //! What the server makes of the statements, tried before anything is made.
 
 use mysql_async::{Conn, prelude::Queryable};
-use oxferry_schema::{Altered, ProbeError, Remedy, probe};
+use oxferry_schema::{Altered, ProbeError, Remedy, Table, probe, renamed_checks};
 
 use super::{
     comparison,
@@ -48,13 +48,30 @@ pub(super) async fn check(job: &Job, conn: &mut Conn) -> Result<Vec<Altered>, Fa
 }
 
 async fn check_table(table: &JobTable, conn: &mut Conn) -> Result<Altered, Failure> {
+    if table.alter.drops_foreign_keys() {
+        return Err(Failure::usage(
+            "DROP FOREIGN KEY is for the server to carry out, but the statement needs a copy: drop \
+             the foreign key in a job of its own, before this one",
+        ));
+    }
     let altered = probe(conn, &table.source, &table.alter).await?;
+    say_renamed_checks(&table.source);
     check_time_zone(table, conn, &altered).await?;
     comparison::expressions(table, &altered.mapping, &altered.table)?;
     let deferred = shape::deferred(table, &altered.mapping, &altered.table);
     let bare = shape::without(&altered.table, &deferred);
     shape::plan(table, &altered.mapping, &bare)?;
     Ok(altered)
+}
+
+/// The names that users gave: those that the server made come back.
+fn say_renamed_checks(source: &Table) {
+    for (from, to) in renamed_checks(source) {
+        tracing::info!(
+            table = %source.name.plain(), check = from.as_str(), becomes = to.as_str(),
+            "a CHECK constraint gets another name: a database holds each once"
+        );
+    }
 }
 
 /// A TIMESTAMP is a moment, a DATETIME what a clock shows: one becomes the

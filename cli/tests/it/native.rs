@@ -369,3 +369,38 @@ async fn a_copy_is_resumed_after_other_tables_were_changed_at_once() {
     );
     assert_eq!(world.tables_beside().await, ["a", "b"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn checks_are_carried_over_a_copy_and_changed_by_their_names() {
+    let world = world().await;
+    for check in [
+        "ADD CHECK (k >= 0)",
+        "ADD CONSTRAINT pos CHECK (k > -5)",
+        "ADD CONSTRAINT gone CHECK (k > -9)",
+    ] {
+        sql(&world, &format!("ALTER TABLE t {check}")).await;
+    }
+    let change = "DROP CHECK gone, ADD CONSTRAINT fresh CHECK (k > -7), FORCE";
+    let finished = run(&world, change).await;
+    check_code(&finished, 0);
+    check_says(&finished, &["check=\"pos\"", "becomes=\"_pos\""]);
+    let made = create_statement(&world).await;
+    for line in [
+        "CONSTRAINT `_pos` CHECK ((`k` > -(5)))",
+        "CONSTRAINT `fresh` CHECK ((`k` > -(7)))",
+        "CONSTRAINT `t_chk_1` CHECK ((`k` >= 0))",
+    ] {
+        assert!(made.contains(line), "{line}: {made}");
+    }
+    assert!(!made.contains("gone"), "{made}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_key_is_not_dropped_by_a_copy() {
+    let world = world().await;
+    let before = create_statement(&world).await;
+    let finished = run(&world, "DROP FOREIGN KEY f, FORCE").await;
+    check_code(&finished, 64);
+    check_says(&finished, &["DROP FOREIGN KEY is for the server"]);
+    assert_eq!(create_statement(&world).await, before);
+}
