@@ -194,7 +194,11 @@ pub(crate) fn expressions(
         let target = shadow.columns.get(pair.target)?.clone();
         Some(ColumnPair { source, target })
     };
-    let pairs: Vec<ColumnPair> = mapping.pairs.iter().filter_map(pair).collect();
+    // Computed columns of the key as well: rows are told apart by them.
+    let keys = mapping.computed.iter();
+    let keys = keys.filter(|pair| table.key.ordinals.contains(&pair.source));
+    let pairs = mapping.pairs.iter().chain(keys);
+    let pairs: Vec<ColumnPair> = pairs.filter_map(pair).collect();
     Ok(RowExpressions::new(&pairs, &table.key.columns, &[])?)
 }
 

@@ -200,22 +200,8 @@ async fn look_at(
         return Ok(Err(name));
     };
     alter.check_table(&table.name, info.lower_case_table_names)?;
-    let key = fit_key(&table);
+    let key = table.row_key();
     Ok(Ok(Looked { table, key, alter }))
-}
-
-/// Keys whose order only the server knows come with the next step.
-fn fit_key(table: &Table) -> Result<RowKey, KeyError> {
-    let key = table.row_key()?;
-    if key.is_client_ordered() {
-        return Ok(key);
-    }
-    Err(KeyError::UnsupportedType {
-        table: table.name.plain(),
-        index: key.index.as_str().to_owned(),
-        column: key.columns.iter().map(ToString::to_string).collect(),
-        column_type: "not of integers or bytes".to_owned(),
-    })
 }
 
 fn no_table(name: &TableName, url: &ServerUrl) -> Problem {
