@@ -70,8 +70,8 @@ pub enum CopyReason {
         "without the PROCESS privilege it can't be seen whether the server would write the table anew"
     )]
     Unseen,
-    /// The server or the table is none that changes so.
-    #[error("{0} does not change tables at once")]
+    /// The server or the table is none that changes so, or can't be tried.
+    #[error("{0}")]
     Unable(String),
 }
 

@@ -404,3 +404,45 @@ async fn a_foreign_key_is_not_dropped_by_a_copy() {
     check_says(&finished, &["DROP FOREIGN KEY is for the server"]);
     assert_eq!(create_statement(&world).await, before);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_server_refuses_on_the_live_table_alone_is_done_otherwise() {
+    let world = world().await;
+    // The empty copy lacks the foreign key, and the row numbers that a dropped
+    // full-text index leaves behind.
+    sql(
+        &world,
+        "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES t (id))",
+    )
+    .await;
+    let renamed = run(&world, "RENAME COLUMN id TO number").await;
+    check_code(&renamed, 0);
+    check_says(
+        &renamed,
+        &["refuses on the live table", "algorithm=INPLACE"],
+    );
+    sql(
+        &world,
+        "CREATE TABLE text (id INT PRIMARY KEY, a TEXT, FULLTEXT KEY f (a))",
+    )
+    .await;
+    sql(&world, "ALTER TABLE text DROP INDEX f").await;
+    let added = world
+        .oxferry("migrate")
+        .arg("--table")
+        .arg("text")
+        .arg("--alter")
+        .arg("ADD z INT")
+        .run(LIMIT)
+        .await
+        .unwrap();
+    check_code(&added, 0);
+    check_says(
+        &added,
+        &[
+            "refuses on the live table",
+            "is copied instead",
+            "phase=copy",
+        ],
+    );
+}

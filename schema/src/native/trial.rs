@@ -37,12 +37,16 @@ pub async fn native_plan(
     source: &Table,
     alter: &Alter,
 ) -> Result<NativePlan, NativeError> {
-    let unable = if version.is_mysql_at_least((8, 0, 12)) {
-        let engine = (source.engine != "InnoDB").then(|| format!("engine {}", source.engine));
-        let checks = checks::are_too_long(source);
-        engine.or_else(|| checks.then(|| "a trial on a table with so long a name".to_owned()))
+    let unable = if !version.is_mysql_at_least((8, 0, 12)) {
+        Some(format!("{version} does not change tables at once"))
+    } else if source.engine != "InnoDB" {
+        let engine = &source.engine;
+        Some(format!("engine {engine} does not change tables at once"))
+    } else if checks::are_too_long(source) {
+        let why = "the server could not name the CHECK constraints of a copy to try it on";
+        Some(why.to_owned())
     } else {
-        Some(version.to_string())
+        None
     };
     let early = match (unable, alter.asks_for_rebuild()) {
         (Some(unable), _) => Some(CopyReason::Unable(unable)),
