@@ -54,6 +54,16 @@ impl From<ForeignKey> for CarriedKey {
 }
 
 impl Attached {
+    /// What hangs on a table on which nothing hangs.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self {
+            triggers: Vec::new(),
+            foreign_keys: Vec::new(),
+            children: Vec::new(),
+        }
+    }
+
     /// Reads what hangs on the table now, every foreign key as one that stays
     /// as it is. The children are those that the user may see.
     ///

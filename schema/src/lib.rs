@@ -52,7 +52,7 @@ pub use mapping::{ColumnPair, Mapping};
 pub use name::{Ident, NameError, TableName};
 pub use native::{Algorithm, CopyReason, NativeError, NativePlan, native_plan};
 pub use predicate::Predicate;
-pub use probe::{Altered, ProbeError, probe};
+pub use probe::{Altered, Objection, ProbeError, probe, try_attached};
 pub use range::KeyRange;
 pub use read::ReadError;
 pub use remedy::Remedy;

@@ -1,11 +1,13 @@
 //! Asking the server what a statement does to a table's columns.
 
+mod attached;
 mod marker;
 pub(crate) mod scratch;
 
 use mysql_async::Conn;
 
 use crate::{Alter, ErrorClass, Mapping, ReadError, Remedy, ShadowNames, Table, checks, classify};
+pub use attached::{Objection, try_attached};
 use scratch::Scratch;
 
 /// What a table becomes, and where its columns come from.

@@ -54,7 +54,7 @@ pub enum ReadError {
     },
     /// A name can't be written in the character set that a trigger is in.
     #[error(
-        "trigger {trigger} of {table} is written in {charset}, which has no way to write the names that it is to be made with: create it again in a session in utf8mb4"
+        "trigger {trigger} of {table} is written in {charset}, which has no way to write the names that it is to be made with"
     )]
     Charset {
         /// The table.

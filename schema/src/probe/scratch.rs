@@ -4,7 +4,7 @@ use mysql_async::{Conn, Row, prelude::Queryable};
 
 use super::{ProbeError, marker};
 use crate::{
-    Algorithm, Alter, Column, ErrorClass, Ident, Table, TableName,
+    Algorithm, Alter, Column, ErrorClass, Ident, ShadowNames, Table, TableName,
     checks::{self, CheckNames},
     classify,
 };
@@ -101,7 +101,9 @@ impl<'a> Scratch<'a> {
     }
 
     pub(crate) async fn drop(&mut self) -> Result<(), ProbeError> {
-        let statement = format!("DROP TABLE IF EXISTS {}", self.name);
+        // One that an earlier run left may refer to the other.
+        let other = ShadowNames::beside(&self.source.name).probe_other;
+        let statement = format!("DROP TABLE IF EXISTS {}, {other}", self.name);
         self.run("drop", statement).await
     }
 
