@@ -1,7 +1,7 @@
 //! What a crash leaves behind.
 
 use oxferry_binlog::Position;
-use oxferry_schema::{KeyRange, TableName};
+use oxferry_schema::{Attached, KeyRange, TableName};
 use serde::{Deserialize, Serialize};
 
 use crate::{JobIdentity, Mismatch, Phase, format::FORMAT, same_definition};
@@ -64,6 +64,11 @@ pub struct TableProgress {
     pub shadow_create: String,
     /// What `SHOW CREATE TABLE` printed of the source when the job began.
     pub source_create: String,
+    /// What hung on the source when the job began, and what it becomes: what
+    /// must hang on the new table once it has taken over. Not in checkpoints of
+    /// earlier versions, which refused such tables.
+    #[serde(default, skip_serializing_if = "Attached::is_empty")]
+    pub attached: Attached,
 }
 
 /// The rules that a table is copied by.
@@ -130,6 +135,7 @@ impl TableProgress {
             deferred_indexes: Vec::new(),
             shadow_create: String::new(),
             source_create: String::new(),
+            attached: Attached::none(),
         }
     }
 

@@ -126,12 +126,24 @@ pub fn sample(sequence: u64) -> Checkpoint {
         deferred_indexes: vec!["KEY `a` (`b`)".to_owned()],
         shadow_create: "CREATE TABLE `_t_oxnew` (\n  `id` int\n)".to_owned(),
         source_create: "CREATE TABLE `t` (\n  `id` int\n)".to_owned(),
+        attached: serde_json::from_str(ATTACHED).expect("it is something that hangs on a table"),
         ..TableProgress::new(name("t"), name("_t_oxnew"), CopyMode::Ordered)
     }];
     checkpoint.saved_at = "2026-01-31T12:00:00Z".to_owned();
     checkpoint.sequence = sequence;
     checkpoint
 }
+
+const ATTACHED: &str = r#"{
+    "triggers": [{
+        "name": "tr", "table": {"schema": "shop`s", "table": "t"}, "when": "BEFORE INSERT",
+        "order": 1, "definer": "`a`@`%`", "sql_mode": "", "client_charset": "latin1",
+        "connection_collation": "latin1_swedish_ci", "database_collation": "utf8mb4_bin",
+        "body": "ff00"
+    }],
+    "foreign_keys": [],
+    "children": []
+}"#;
 
 fn ident(name: &str) -> Ident {
     Ident::new(name).expect("it is a name")
