@@ -138,6 +138,9 @@ pub(crate) struct CutoverArgs {
     /// End the sessions that hold the table lock after it has been waited for so long
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(crate) kill_blockers_after: Option<Duration>,
+    /// Have foreign keys of other tables refer to the new table, under a lock on those tables too
+    #[arg(long)]
+    pub(crate) rebuild_foreign_keys: bool,
     /// Keep the old table instead of dropping it at the end
     #[arg(long)]
     pub(crate) keep_old_table: bool,

@@ -6,14 +6,14 @@ use std::{
 };
 
 use mysql_async::{Conn, prelude::Queryable};
-use oxferry_cutover::end_earlier;
+use oxferry_cutover::{complete, end_earlier};
 use oxferry_schema::{Ident, Remedy, ServerUrl, ShadowNames, TableName, connect};
 use oxferry_state::{Checkpoint, Phase};
 
 use crate::{
     args::CleanupArgs,
     failure::Failure,
-    migrate::{JobLock, Store},
+    migrate::{JobLock, Store, plan_of},
     source,
 };
 
@@ -195,6 +195,18 @@ impl Group {
         Verdict::Keep("the table from before a cutover; drop it yourself when nobody needs it")
     }
 
+    /// Completes a cutover that was ended after its rename: an old table may
+    /// still have triggers that the new one lacks.
+    async fn complete(&self, url: &ServerUrl) -> Result<(), Failure> {
+        match &self.checkpoint {
+            Some(checkpoint) if checkpoint.phase == Phase::Cutover && self.is_swapped() => {
+                let plan = plan_of(checkpoint)?;
+                Ok(complete(&url.opts("cleanup"), &plan).await?)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns whether the checkpoint says that all tables were swapped, and
     /// nothing that is left says otherwise.
     fn is_swapped(&self) -> bool {
@@ -243,6 +255,9 @@ async fn clean(
     } else {
         group
     };
+    if execute {
+        group.complete(url).await?;
+    }
     for table in group.in_order() {
         match group.verdict(table) {
             Verdict::Keep(why) => tracing::info!(table = %table.plain(), "kept: {why}"),

@@ -1,6 +1,7 @@
 //! `oxferry migrate`: one job, from its first look at the server to the last
 //! table dropped.
 
+mod attached;
 mod check;
 mod checkpoint;
 mod comparison;
@@ -9,6 +10,7 @@ mod finish;
 mod job;
 mod lock;
 mod native;
+mod neighbours;
 mod phases;
 mod plan;
 mod preflight;
@@ -45,7 +47,7 @@ use crate::{args::MigrateArgs, failure::Failure, log::Log};
 /// How long the end of an earlier run's cutover session is waited for.
 const EARLIER_MAX: Duration = Duration::from_secs(30);
 
-pub(crate) use self::{checkpoint::Store, lock::JobLock, plan::run as plan};
+pub(crate) use self::{attached::plan_of, checkpoint::Store, lock::JobLock, plan::run as plan};
 
 /// Runs a job to its end, or to the point at which it can be resumed.
 ///
@@ -139,10 +141,10 @@ impl Work<'_> {
             interrupt,
         } = *self;
         let prepared = match start {
-            Start::CleanUp(_) => {
+            Start::CleanUp(checkpoint) => {
                 tracing::info!("an earlier run has swapped the tables; cleaning up after it");
                 progress.enter(Phase::Cleanup);
-                return phases::clean_up(job, conn, saver).await;
+                return phases::clean_up_after(job, conn, saver, &checkpoint).await;
             }
             Start::Fresh { leftovers } => {
                 progress.enter(Phase::Prepare);

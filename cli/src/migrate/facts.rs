@@ -28,26 +28,11 @@ pub(super) async fn server(conn: &mut Conn, info: &ServerInfo) -> Result<ServerF
     })
 }
 
-/// Reads what can be in a table's way.
-pub(super) async fn table(
-    conn: &mut Conn,
-    table: &Table,
-    key_error: Option<&KeyError>,
-) -> Result<TableFacts, Failure> {
-    let foreign_keys = Table::foreign_keys(conn, &table.name).await?;
-    let referenced_by = Table::referencing_foreign_keys(conn, &table.name).await?;
-    let triggers = Table::triggers(conn, &table.name).await?;
-    let foreign_keys = foreign_keys.iter().map(|key| &key.name);
-    let referenced_by = referenced_by
-        .iter()
-        .map(|key| format!("{} of {}", key.name.as_str(), key.child.plain()));
-    let triggers = triggers.iter().map(|trigger| &trigger.name);
-    Ok(TableFacts {
+/// Returns what can be in a table's way.
+pub(super) fn table(table: &Table, key_error: Option<&KeyError>) -> TableFacts {
+    TableFacts {
         table: table.name.clone(),
         engine: table.engine.clone(),
         key_problem: key_error.map(ToString::to_string),
-        foreign_keys: foreign_keys.map(|name| name.as_str().to_owned()).collect(),
-        referenced_by: referenced_by.collect(),
-        triggers: triggers.map(|name| name.as_str().to_owned()).collect(),
-    })
+    }
 }

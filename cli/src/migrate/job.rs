@@ -3,13 +3,14 @@
 use mysql_async::{Conn, Opts, prelude::Queryable};
 use oxferry_binlog::{FilePosition, Position};
 use oxferry_schema::{
-    Alter, ConnectError, Ident, KeyError, ReadError, Remedy, RowKey, ServerInfo, ServerInfoError,
-    ServerUrl, ShadowNames, StatementError, Table, TableName, connect, current_position,
+    Alter, Attached, ConnectError, Ident, KeyError, ReadError, Remedy, RowKey, ServerInfo,
+    ServerInfoError, ServerUrl, ShadowNames, StatementError, Table, TableName, connect,
+    current_position,
 };
 use oxferry_state::JobIdentity;
 
 use super::{
-    facts,
+    attached, facts, neighbours,
     preflight::{self, Problem},
     request::{Request, Rest},
 };
@@ -50,6 +51,9 @@ pub(crate) struct JobTable {
     pub(crate) key: RowKey,
     pub(crate) names: ShadowNames,
     pub(crate) alter: Alter,
+    /// What hangs on it; of its children only those that aren't tables of the
+    /// job themselves.
+    pub(crate) attached: Attached,
 }
 
 /// A table that was asked for and is there.
@@ -57,6 +61,7 @@ struct Looked {
     table: Table,
     key: Result<RowKey, KeyError>,
     alter: Alter,
+    attached: Attached,
 }
 
 impl Job {
@@ -80,7 +85,7 @@ impl Job {
             match look_at(&mut conn, request, &info).await? {
                 Ok(table) => {
                     let key_error = table.key.as_ref().err();
-                    let facts = facts::table(&mut conn, &table.table, key_error).await?;
+                    let facts = facts::table(&table.table, key_error);
                     of_tables.extend(preflight::table_problems(&facts));
                     names.push(table.table.name.clone());
                     looked.push(table);
@@ -95,6 +100,8 @@ impl Job {
         // By the names that the server has, as its grants have them.
         problems.extend(preflight::privilege_problems(&server.grants, &names));
         problems.extend(of_tables);
+        let rebuild = args.cutover.rebuild_foreign_keys;
+        problems.extend(neighbours(&mut conn, &mut looked, &server.grants, rebuild).await?);
         refuse(&problems)?;
         refuse_twice(&looked)?;
         let tables = looked.into_iter().map(JobTable::new);
@@ -166,8 +173,14 @@ impl Job {
 
 impl JobTable {
     fn new(looked: Looked) -> Result<Self, KeyError> {
-        let Looked { table, key, alter } = looked;
+        let Looked {
+            table,
+            key,
+            alter,
+            attached,
+        } = looked;
         Ok(Self {
+            attached,
             names: ShadowNames::beside(&table.name),
             source: table,
             key: key?,
@@ -201,7 +214,34 @@ async fn look_at(
     };
     alter.check_table(&table.name, info.lower_case_table_names)?;
     let key = table.row_key();
-    Ok(Ok(Looked { table, key, alter }))
+    let attached = Attached::read(conn, &table.name).await?;
+    Ok(Ok(Looked {
+        table,
+        key,
+        alter,
+        attached,
+    }))
+}
+
+/// Returns what is wrong with what hangs on the tables, and leaves out of it
+/// what the job's other tables bring themselves.
+async fn neighbours(
+    conn: &mut Conn,
+    looked: &mut [Looked],
+    grants: &[String],
+    rebuild: bool,
+) -> Result<Vec<Problem>, Failure> {
+    let sources: Vec<TableName> = looked.iter().map(|one| one.table.name.clone()).collect();
+    let mut problems = Vec::new();
+    for one in looked.iter_mut() {
+        let attached = std::mem::take(&mut one.attached);
+        one.attached = attached.without_children(&sources);
+        let facts = attached::facts(conn, &one.table.name, &one.attached, grants).await?;
+        problems.extend(neighbours::problems(&facts, rebuild));
+    }
+    let all = looked.iter().map(|one| &one.attached);
+    problems.extend(preflight::neighbour_privileges(grants, all));
+    Ok(problems)
 }
 
 fn no_table(name: &TableName, url: &ServerUrl) -> Problem {

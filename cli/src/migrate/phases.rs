@@ -15,17 +15,16 @@ use oxferry_copier::{
     engine::TableId,
     pipeline::{Handle, Stopped},
 };
-use oxferry_cutover::{
-    CutoverError, KillBlockers, Sentinel, SwapPair, SwapPlan, SwapReport, drop_old, swap,
-};
+use oxferry_cutover::{CutoverError, KillBlockers, Sentinel, SwapReport, complete, drop_old, swap};
 use oxferry_schema::{Remedy, TableName, connect};
-use oxferry_state::Phase;
+use oxferry_state::{Checkpoint, Phase};
 
 use super::{
+    attached,
     checkpoint::Saver,
     comparison::Comparison,
     finish::Takeover,
-    job::{Job, JobTable},
+    job::Job,
     lock::Holder,
     prepare::{Prepared, PreparedTable},
     progress::Progress,
@@ -173,7 +172,7 @@ impl Script<'_> {
             }
             self.handle.release().await?;
         }
-        let forget = |checkpoint: &mut oxferry_state::Checkpoint| {
+        let forget = |checkpoint: &mut Checkpoint| {
             checkpoint
                 .tables
                 .iter_mut()
@@ -247,7 +246,7 @@ impl Script<'_> {
     async fn cut_over(&self) -> Result<SwapReport, Failure> {
         self.enter(Phase::Cutover).await?;
         let args = &self.job.args.cutover;
-        let mut plan = swap_plan(self.job)?
+        let mut plan = attached::swap_plan(self.job, &self.prepared.attached())?
             .with_lock_wait(args.lock_wait)
             .with_quiesce_wait(QUIESCE_MAX);
         if let Some(after) = args.kill_blockers_after {
@@ -259,20 +258,6 @@ impl Script<'_> {
         let mut takeover = Takeover::new(self);
         Ok(swap(&self.job.opts("cutover"), &plan, &mut takeover).await?)
     }
-}
-
-/// Every table of the job and its shadow, to change places in one statement.
-fn swap_plan(job: &Job) -> Result<SwapPlan, Failure> {
-    let pair = |table: &JobTable| SwapPair {
-        source: table.source.name.clone(),
-        shadow: table.names.shadow.clone(),
-        old: table.names.old.clone(),
-    };
-    let mut pairs = job.tables.iter().map(pair);
-    let first = pairs
-        .next()
-        .ok_or_else(|| Failure::new(Remedy::Bug, anyhow::anyhow!("a cutover without a table")))?;
-    Ok(pairs.fold(SwapPlan::new(first), SwapPlan::with_pair))
 }
 
 async fn analyze(conn: &mut Conn, shadow: &TableName) -> Result<(), Failure> {
@@ -290,6 +275,22 @@ async fn analyze(conn: &mut Conn, shadow: &TableName) -> Result<(), Failure> {
         Some(row) => Err(failed(anyhow::anyhow!(text(row, "Msg_text")))),
         None => Ok(()),
     }
+}
+
+/// Completes what an earlier run's cutover had begun, then cleans up after it.
+///
+/// An old table may still have what the new one lacks.
+pub(crate) async fn clean_up_after(
+    job: &Job,
+    conn: &mut Conn,
+    saver: &Saver,
+    checkpoint: &Checkpoint,
+) -> Result<(), Failure> {
+    if checkpoint.phase == Phase::Cutover {
+        complete(&job.opts("cutover"), &attached::plan_of(checkpoint)?).await?;
+        saver.enter(Phase::Cleanup).await?;
+    }
+    clean_up(job, conn, saver).await
 }
 
 /// Drops what the job made, the checkpoint last: until then a repeated call

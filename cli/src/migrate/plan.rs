@@ -4,7 +4,7 @@ use oxferry_copier::{ChunkLimits, CopyPlan, DeferredIndexes, engine::Mode};
 use oxferry_schema::{Altered, Ident, Table, connect};
 
 use super::{
-    check,
+    attached, check,
     job::{Job, JobTable},
     lock::JobLock,
     native, shape,
@@ -30,12 +30,16 @@ pub(crate) async fn run(args: MigrateArgs) -> Result<(), Failure> {
     let (found, _) = super::look_around(&job, &mut conn).await?;
     let start = start::decide(found, &job.identity, job.args.run.fresh)?;
     let all = check::check(&job, &mut conn).await?;
+    let attached = attached::check(&job, &mut conn, &all).await?;
     let tables = job.tables.iter().zip(&all);
     let planned = tables.map(|(table, altered)| Planned::new(table, altered));
     let planned = planned.collect::<Result<Vec<_>, Failure>>()?;
     say_start(&start);
     for table in &planned {
         table.say(&job);
+    }
+    for (table, attached) in job.tables.iter().zip(&attached) {
+        attached::say(&table.source.name, attached);
     }
     say_job(&job);
     Ok(())

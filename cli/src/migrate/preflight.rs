@@ -1,6 +1,6 @@
 //! Everything that must be right before a job may start, all at once.
 
-use oxferry_schema::{Remedy, TableName};
+use oxferry_schema::{Attached, CarriedKey, Remedy, ShadowNames, TableName};
 
 use super::privileges;
 
@@ -42,12 +42,6 @@ pub(crate) struct TableFacts {
     pub(crate) engine: String,
     /// What makes the table's key unfit, if anything.
     pub(crate) key_problem: Option<String>,
-    /// Foreign keys of the table.
-    pub(crate) foreign_keys: Vec<String>,
-    /// Foreign keys of other tables that point at it.
-    pub(crate) referenced_by: Vec<String>,
-    /// Triggers on the table.
-    pub(crate) triggers: Vec<String>,
 }
 
 /// One thing that is in the way, and what removes it.
@@ -151,6 +145,34 @@ pub(crate) fn privilege_problems(grants: &[String], tables: &[TableName]) -> Opt
     Some(setting(format!("missing privileges: {what}"), &fix))
 }
 
+/// Returns which privileges the user lacks for what hangs on the tables.
+pub(crate) fn neighbour_privileges<'a>(
+    grants: &[String],
+    attached: impl Iterator<Item = &'a Attached>,
+) -> Option<Problem> {
+    let mut needs: Vec<(TableName, &'static [&'static str])> = Vec::new();
+    // The tables beside the job's own are referred to, too.
+    let beside = |table: &TableName| ShadowNames::beside(table).probe_other;
+    for attached in attached {
+        for CarriedKey { was, .. } in &attached.foreign_keys {
+            needs.push((was.parent.clone(), &privileges::ON_PARENT));
+            needs.push((beside(&was.child), &privileges::ON_REFERENCED));
+        }
+        for CarriedKey { was, .. } in &attached.children {
+            needs.push((was.child.clone(), &privileges::ON_CHILD));
+            needs.push((beside(&was.parent), &privileges::ON_REFERENCED));
+        }
+    }
+    let missing = privileges::missing_on(grants, &needs);
+    if missing.is_empty() {
+        return None;
+    }
+    let what = join(missing.iter().map(ToString::to_string));
+    let fix = join(missing.iter().map(privileges::Missing::grant));
+    let what = format!("missing privileges for foreign keys: {what}");
+    Some(setting(what, &fix))
+}
+
 fn join(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join("; ")
 }
@@ -177,19 +199,6 @@ pub(crate) fn table_problems(facts: &TableFacts) -> Vec<Problem> {
             problem.clone(),
             "the table can't be migrated in this version",
         );
-    }
-    let lists = [
-        ("has foreign keys", &facts.foreign_keys),
-        ("is referenced by foreign keys", &facts.referenced_by),
-        ("has triggers", &facts.triggers),
-    ];
-    for (what, names) in lists {
-        if !names.is_empty() {
-            refuse(
-                format!("{table} {what}: {}", names.join(", ")),
-                "drop them first: this version doesn't carry them over",
-            );
-        }
     }
     found
 }
@@ -226,9 +235,6 @@ mod tests {
             table: name("d", "t"),
             engine: "InnoDB".to_owned(),
             key_problem: None,
-            foreign_keys: Vec::new(),
-            referenced_by: Vec::new(),
-            triggers: Vec::new(),
         }
     }
 
@@ -261,13 +267,10 @@ mod tests {
         let unfit = TableFacts {
             engine: "MyISAM".to_owned(),
             key_problem: Some("no key".to_owned()),
-            foreign_keys: vec!["fk_a".to_owned()],
-            referenced_by: vec!["d.u".to_owned()],
-            triggers: vec!["tr".to_owned()],
             ..table()
         };
         let of_table = table_problems(&unfit);
-        assert_eq!(of_table.len(), 5);
+        assert_eq!(of_table.len(), 2);
         found.splice(0..0, of_table);
         assert!(found.iter().all(|problem| !problem.fix.is_empty()));
         assert_eq!(remedy(&found), Remedy::Privileges);
@@ -276,11 +279,11 @@ mod tests {
     #[test]
     fn what_is_wrong_with_the_table_alone_is_a_wrong_call() {
         let found = table_problems(&TableFacts {
-            triggers: vec!["tr".to_owned()],
+            engine: "MyISAM".to_owned(),
             ..table()
         });
         assert_eq!(remedy(&found), Remedy::Usage);
-        assert_eq!(found[0].what, "d.t has triggers: tr");
+        assert_eq!(found[0].what, "d.t is a table of engine MyISAM");
     }
 
     #[test]

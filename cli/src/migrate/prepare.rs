@@ -5,14 +5,14 @@ use std::sync::Arc;
 use mysql_async::{Conn, prelude::Queryable};
 use oxferry_binlog::Position;
 use oxferry_copier::{Connections, CopyError, CopyPlan, DeferredIndexes, WorkLimits};
-use oxferry_cutover::Sentinel;
+use oxferry_cutover::{Sentinel, detach};
 use oxferry_schema::{
-    Altered, Ident, Mapping, Remedy, ShadowError, Table, TableName, create_shadow,
+    Altered, Attached, Ident, Mapping, Remedy, ShadowError, Table, TableName, create_shadow,
 };
 use oxferry_state::{Checkpoint, Phase, TableProgress, same_definition};
 
 use super::{
-    check,
+    attached, check,
     checkpoint::Saver,
     job::{Job, JobTable},
     shape,
@@ -63,6 +63,7 @@ impl Prepared {
         leftovers: bool,
     ) -> Result<Self, Failure> {
         let altered = check::check(job, conn).await?;
+        let attached = attached::check(job, conn, &altered).await?;
         // Opening them ends what sessions of an earlier run still do.
         let connections = connections(job).await?;
         if leftovers {
@@ -80,6 +81,9 @@ impl Prepared {
         let mut tables = Vec::with_capacity(job.tables.len());
         for (table, built) in job.tables.iter().zip(built) {
             tables.push(PreparedTable::fresh(table, built, conn).await?);
+        }
+        for (table, attached) in tables.iter_mut().zip(attached) {
+            table.progress.attached = attached;
         }
         let progress = tables.iter().map(|table| table.progress.clone()).collect();
         let position = start.clone();
@@ -113,8 +117,12 @@ impl Prepared {
             return Err(Failure::new(Remedy::State, error));
         };
         let altered = check::check(job, conn).await?;
+        let attached = attached::check(job, conn, &altered).await?;
+        attached::check_same(&checkpoint.tables, &attached)?;
         // Opening them ends what sessions of the earlier run still do.
         let connections = connections(job).await?;
+        // Nothing may write to a shadow that a trigger is on.
+        detach(conn, &attached::swap_plan(job, &attached)?).await?;
         postpone(job, conn, saver, checkpoint.postponed).await?;
         let mut tables = Vec::with_capacity(job.tables.len());
         let known = altered.into_iter().zip(&checkpoint.tables);
@@ -137,6 +145,12 @@ impl Prepared {
         job: &'a Job,
     ) -> impl Iterator<Item = (&'a JobTable, &'a PreparedTable)> + Clone {
         job.tables.iter().zip(&self.tables)
+    }
+
+    /// Returns what hangs on each table, and what it becomes.
+    pub(crate) fn attached(&self) -> Vec<Attached> {
+        let attached = self.tables.iter().map(|table| &table.progress.attached);
+        attached.cloned().collect()
     }
 
     /// Returns whether a unique index is among what is built after the copy.
@@ -284,13 +298,14 @@ async fn drop_leftovers(job: &Job, conn: &mut Conn) -> Result<(), Failure> {
         let names = &table.names;
         // Another job may have begun with a table that isn't this one's first.
         let foreign = (names.state != job.state).then_some(&names.state);
-        let all = [&names.shadow, &names.sentinel, &names.probe];
-        for table in all.into_iter().chain(foreign) {
-            conn.query_drop(format!("DROP TABLE IF EXISTS {table}"))
+        // One copy may refer to the other.
+        let probes = format!("{}, {}", names.probe, names.probe_other);
+        let all = [names.shadow.to_string(), names.sentinel.to_string(), probes];
+        for tables in all.into_iter().chain(foreign.map(ToString::to_string)) {
+            conn.query_drop(format!("DROP TABLE IF EXISTS {tables}"))
                 .await
                 .map_err(|error| {
-                    Failure::new(Remedy::Retry, error)
-                        .context(format!("dropping {}", table.plain()))
+                    Failure::new(Remedy::Retry, error).context(format!("dropping {tables}"))
                 })?;
         }
         tracing::info!(table = %names.shadow.plain(), "dropped what an earlier run had built");

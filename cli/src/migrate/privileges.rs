@@ -1,6 +1,9 @@
 //! Which privileges a job needs and lacks, read from `SHOW GRANTS`.
 
-use std::{collections::BTreeSet, fmt, iter};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt, iter,
+};
 
 use oxferry_schema::{Ident, TableName};
 
@@ -24,6 +27,17 @@ pub(crate) const IN_DATABASE: [&str; 10] = [
 
 /// What the job does on the whole server: read the binary log.
 pub(crate) const ON_SERVER: [&str; 2] = ["REPLICATION SLAVE", "REPLICATION CLIENT"];
+
+/// What is done with a table that a foreign key of the job's tables refers to:
+/// it is tried on a copy of its definition, and made under a lock on both.
+pub(crate) const ON_PARENT: [&str; 3] = ["SELECT", "REFERENCES", "LOCK TABLES"];
+
+/// What is done with a table whose foreign keys are rebuilt.
+/// Source: MySQL 9.7 manual, "ALTER TABLE Statement", for `CREATE` and `INSERT`.
+pub(crate) const ON_CHILD: [&str; 5] = ["SELECT", "INSERT", "CREATE", "ALTER", "LOCK TABLES"];
+
+/// What a foreign key that refers to a table needs there.
+pub(crate) const ON_REFERENCED: [&str; 1] = ["REFERENCES"];
 
 /// Privileges that are missing at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +102,7 @@ fn missing_in(lines: &[Grant<'_>], database: &Ident) -> Missing {
             Scope::Server => true,
             Scope::Database(pattern) => matches_pattern(pattern, database.as_str()),
             // The tables beside the source need the privileges too.
-            Scope::Other => false,
+            Scope::Table(_) => false,
         })
     });
     Missing {
@@ -97,11 +111,52 @@ fn missing_in(lines: &[Grant<'_>], database: &Ident) -> Missing {
     }
 }
 
+/// Returns the privileges that `grants` lack on tables beside the job's own,
+/// each with what is needed on it.
+pub(crate) fn missing_on(
+    grants: &[String],
+    needs: &[(TableName, &'static [&'static str])],
+) -> Vec<Missing> {
+    let lines: Vec<Grant<'_>> = grants
+        .iter()
+        .filter_map(|line| Grant::parse(line))
+        .collect();
+    let mut missing: BTreeMap<&Ident, BTreeSet<&'static str>> = BTreeMap::new();
+    for (table, privileges) in needs {
+        let quoted = table.to_string();
+        let covers = |scope: Scope<'_>| match scope {
+            Scope::Server => true,
+            Scope::Database(pattern) => matches_pattern(pattern, table.schema.as_str()),
+            Scope::Table(name) => name == quoted,
+        };
+        for privilege in *privileges {
+            if !held(&lines, privilege, covers) {
+                missing.entry(&table.schema).or_default().insert(privilege);
+            }
+        }
+    }
+    let missing = missing.into_iter().map(|(database, privileges)| Missing {
+        database: Some(database.clone()),
+        privileges: privileges.into_iter().collect(),
+    });
+    missing.collect()
+}
+
+/// Returns whether the user may see the definition of every table.
+pub(crate) fn sees_every_table(grants: &[String]) -> bool {
+    let lines: Vec<Grant<'_>> = grants
+        .iter()
+        .filter_map(|line| Grant::parse(line))
+        .collect();
+    held(&lines, "SELECT", |scope| scope == Scope::Server)
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope<'a> {
     Server,
     Database(&'a str),
-    Other,
+    /// Quoted, with its database.
+    Table(&'a str),
 }
 
 struct Grant<'a> {
@@ -123,7 +178,7 @@ impl<'a> Grant<'a> {
         let scope = match scope.strip_suffix(".*") {
             Some("*") => Scope::Server,
             Some(database) => Scope::Database(database.trim_matches('`')),
-            None => Scope::Other,
+            None => Scope::Table(scope),
         };
         Some(Self {
             revokes,

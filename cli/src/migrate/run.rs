@@ -21,6 +21,7 @@ use oxferry_verifier::Touched;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::{
+    attached,
     checkpoint::Saver,
     comparison::{self, Comparison, JobFeed},
     job::{Job, JobTable},
@@ -117,6 +118,7 @@ pub(crate) async fn run(
             }
             failed = saver.keep_saving(&handle) => failed,
             failed = throttling.run(&handle) => failed,
+            changed = attached::watch(job, &in_cutover) => changed,
             () = progress.show(look) => Failure::new(Remedy::Bug, anyhow::anyhow!("the status ended")),
         }
     };

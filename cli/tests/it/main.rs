@@ -5,6 +5,7 @@
     reason = "a test ends by panicking"
 )]
 
+mod attached;
 mod cutover;
 mod migrate;
 mod multi;
