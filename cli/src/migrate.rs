@@ -30,7 +30,7 @@ use std::{io::IsTerminal, time::Duration};
 
 use mysql_async::Conn;
 use oxferry_cutover::end_earlier;
-use oxferry_schema::connect;
+use oxferry_schema::{TableName, connect};
 use oxferry_state::{Checkpoint, Phase};
 
 use self::{
@@ -82,9 +82,11 @@ async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<
         end_earlier(&mut conn, &table, EARLIER_MAX).await?;
     }
     let (found, store) = look_around(&job, &mut conn).await?;
+    let others = found.others();
     let start = start::decide(found, &job.identity, job.args.run.fresh)?;
     if let Start::Fresh { leftovers: true } = start {
         confirm(&job, interrupt).await?;
+        leave(&others);
     }
     let saver = match &start {
         Start::Resume(checkpoint) | Start::CleanUp(checkpoint) => {
@@ -158,6 +160,17 @@ impl Work<'_> {
             }
         };
         run::run(job, prepared, saver, (lock, progress, interrupt)).await
+    }
+}
+
+/// Says what an earlier job over more tables left: another job may be at work
+/// on them by now.
+fn leave(others: &[TableName]) {
+    for table in others {
+        tracing::warn!(
+            table = %table.plain(),
+            "the earlier job made this table too: `oxferry cleanup --execute` removes it"
+        );
     }
 }
 

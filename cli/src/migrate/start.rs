@@ -87,6 +87,20 @@ pub(crate) fn decide(found: Found, asked: &JobIdentity, fresh: bool) -> Result<S
 }
 
 impl Found {
+    /// Returns the new tables of the earlier job that aren't beside any table of
+    /// this one: starting anew drops the checkpoint that tells of them.
+    pub(crate) fn others(&self) -> Vec<TableName> {
+        let is_here = |source: &TableName| self.tables.iter().any(|table| table.source == *source);
+        let earlier = self
+            .checkpoint
+            .iter()
+            .flat_map(|checkpoint| &checkpoint.tables);
+        earlier
+            .filter(|progress| !is_here(&progress.source))
+            .map(|progress| progress.target.clone())
+            .collect()
+    }
+
     fn leftovers(&self) -> bool {
         self.checkpoint.is_some()
             || self.state
@@ -457,6 +471,16 @@ mod tests {
                 .line()
                 .contains("_u_oxold exists")
         );
+    }
+
+    #[test]
+    fn tables_that_only_the_earlier_job_had_are_named() {
+        let mut found = found(Some(Phase::Copy), true, false);
+        assert!(found.others().is_empty());
+        let u = TableName::new(Ident::new("e").unwrap(), Ident::new("u").unwrap());
+        found.tables = vec![beside(u, false, false)];
+        let others: Vec<String> = found.others().iter().map(TableName::plain).collect();
+        assert_eq!(others, ["d._t_oxnew"]);
     }
 
     #[test]

@@ -122,15 +122,24 @@ async fn kill_9_in_any_phase_loses_nothing_of_any_table() {
     let migrate = || several.migrate(&statements).arg("--keep-old-table");
     let mut landed = 0;
     for phase in [
-        "prepare", "copy", "copy", "catch-up", "index", "analyze", "verify", "cutover", "cleanup",
+        "phase=prepare",
+        "phase=copy",
+        "phase=copy",
+        "phase=catch-up",
+        "phase=index",
+        "phase=analyze",
+        "phase=verify",
+        "phase=cutover",
+        "renaming",
+        "phase=cleanup",
     ] {
         let mut running = migrate().spawn().unwrap();
-        if running.wait_phase(phase, LIMIT).await.is_err() {
+        if running.wait_line(phase, LIMIT).await.is_err() {
             // Nothing but the cleaning up was left: it has ended by itself.
             check_code(&running.wait_exit(LIMIT).await.unwrap(), 0);
             break;
         }
-        if phase == "copy" {
+        if phase == "phase=copy" {
             writers.wait_for_commits(3).await;
         }
         // It may have ended by itself already.
@@ -141,6 +150,10 @@ async fn kill_9_in_any_phase_loses_nothing_of_any_table() {
         }
         assert_eq!(finished.code, None, "{phase}: {}", finished.text());
         landed += 1;
+        if several.tables_beside().await == OLD {
+            // It was killed after its last statement.
+            break;
+        }
     }
     assert!(landed >= 4, "only {landed} kills landed at work");
     if several.tables_beside().await != OLD {

@@ -43,6 +43,10 @@ async fn survives_kills(world: &World, kills: u32) {
         }
         assert_eq!(finished.code, None, "kill {kill}: {}", finished.text());
         landed += 1;
+        if world.tables_beside().await == ["_t_oxold"] {
+            // It was killed after its last statement.
+            break;
+        }
     }
     assert!(landed > 0, "no kill landed while the job was at work");
     let left = world.tables_beside().await;
