@@ -136,25 +136,33 @@ pub(crate) fn clauses(source: &Table, copy: &str, names: &CheckNames) -> Option<
     (!clauses.is_empty()).then(|| clauses.join(", "))
 }
 
-/// Reads the checks out of a `SHOW CREATE TABLE`: each has a line of its own,
-/// line breaks in its text are printed as `\n`.
+/// Reads the checks out of a `SHOW CREATE TABLE`.
 pub(crate) fn read(create_statement: &str) -> Vec<Check> {
-    create_statement
-        .lines()
-        .filter_map(|line| {
-            let rest = line.strip_prefix("  CONSTRAINT `")?;
-            let end = end_of_name(rest)?;
-            let name = rest.get(..end)?.replace("``", "`");
-            let rule = rest.get(end..)?.strip_prefix("` ")?;
-            let rule = rule.strip_suffix(',').unwrap_or(rule);
-            let is_check = rule.starts_with("CHECK (");
-            let name = is_check.then(|| Ident::new(name)).and_then(Result::ok)?;
-            Some(Check {
-                name,
-                rule: rule.to_owned(),
-            })
-        })
+    let constraints = constraints(create_statement);
+    constraints
+        .filter(|one| one.rule.starts_with("CHECK ("))
         .collect()
+}
+
+/// Returns whether a `SHOW CREATE TABLE` has a foreign key of this name; letter
+/// case doesn't count.
+pub(crate) fn has_foreign_key(create_statement: &str, name: &str) -> bool {
+    constraints(create_statement)
+        .filter(|one| one.rule.starts_with("FOREIGN KEY ("))
+        .any(|one| key(&one.name) == name.to_lowercase())
+}
+
+/// Each constraint has a line of its own, line breaks in its text are printed
+/// as `\n`.
+fn constraints(create_statement: &str) -> impl Iterator<Item = Check> {
+    create_statement.lines().filter_map(|line| {
+        let rest = line.strip_prefix("  CONSTRAINT `")?;
+        let end = end_of_name(rest)?;
+        let name = Ident::new(rest.get(..end)?.replace("``", "`")).ok()?;
+        let rule = rest.get(end..)?.strip_prefix("` ")?;
+        let rule = rule.strip_suffix(',').unwrap_or(rule).to_owned();
+        Some(Check { name, rule })
+    })
 }
 
 /// Where the backtick is that ends a quoted name.

@@ -122,12 +122,11 @@ pub(super) async fn decide(args: &MigrateArgs) -> Result<Decided, Failure> {
     decided.url = decided.url.settled(&conn);
     let info = ServerInfo::read(&mut conn).await?;
     let mut names = Vec::with_capacity(decided.copies.len());
-    for (_, request) in &decided.copies {
-        names.extend(
-            live(&mut conn, request, &info)
-                .await?
-                .map(|table| table.name),
-        );
+    for (_, request) in &mut decided.copies {
+        if let Some(table) = live(&mut conn, request, &info).await? {
+            request.alter = request.alter.clone().about(&table);
+            names.push(table.name);
+        }
     }
     if info.read_only || info.super_read_only || !are_all(&names, decided.copies.len()) {
         // What is wrong is told together with everything else.

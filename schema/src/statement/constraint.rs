@@ -4,9 +4,27 @@ use super::{
     Alter, clause,
     lexeme::{self, Lexeme},
 };
-use crate::{Ident, TableName, checks::CheckNames};
+use crate::{
+    Ident, Table, TableName,
+    checks::{CheckNames, has_foreign_key},
+};
 
 impl Alter {
+    /// Returns the same statement, which now knows which of its clauses `DROP
+    /// CONSTRAINT` mean a foreign key of `table`.
+    #[must_use]
+    pub fn about(mut self, table: &Table) -> Self {
+        for clause in &self.clauses {
+            let name = dropped_constraint(&lexeme::read(clause).unwrap_or_default());
+            let key = name.filter(|name| has_foreign_key(&table.create_statement, name));
+            self.dropped_foreign_keys
+                .extend(key.map(|name| name.to_lowercase()));
+        }
+        self.dropped_foreign_keys.sort();
+        self.dropped_foreign_keys.dedup();
+        self
+    }
+
     /// Returns the statement that does to a copy what this one asks for.
     ///
     /// CHECK constraints get the names that `names` gives them there. Foreign
@@ -24,9 +42,32 @@ impl Alter {
         let clauses: Vec<String> = self
             .clauses
             .iter()
-            .filter_map(|clause| on_copy(clause, names))
+            .filter_map(|clause| self.on_copy(clause, names))
             .collect();
         clauses.join(", ")
+    }
+
+    /// The clause as it is for a copy; `None` where a copy has nothing to change.
+    fn on_copy(&self, clause: &str, names: &CheckNames) -> Option<String> {
+        // It was read before, when the statement was.
+        let lexemes = lexeme::read(clause).unwrap_or_default();
+        let key = clause::dropped_foreign_key(&lexemes).or_else(|| dropped_constraint(&lexemes));
+        let is_key = |key: String| self.dropped_foreign_keys.contains(&key.to_lowercase());
+        if key.is_some_and(is_key) {
+            return None;
+        }
+        let mut text = String::with_capacity(clause.len());
+        let mut end = 0;
+        for at in 0..lexemes.len() {
+            let Some((lexeme, name)) = renamed(&lexemes, at, names) else {
+                continue;
+            };
+            text += clause.get(end..lexeme.start).unwrap_or_default();
+            text += &name.to_string();
+            end = lexeme.start + lexeme.text.len();
+        }
+        text += clause.get(end..).unwrap_or_default();
+        Some(text)
     }
 
     /// Returns whether nothing is left of the statement on a copy.
@@ -41,25 +82,14 @@ impl Alter {
     }
 }
 
-/// The clause as it is for a copy; `None` where a copy has nothing to change.
-fn on_copy(clause: &str, names: &CheckNames) -> Option<String> {
-    // It was read before, when the statement was.
-    let lexemes = lexeme::read(clause).unwrap_or_default();
-    if clause::dropped_foreign_key(&lexemes).is_some() {
-        return None;
+/// `DROP CONSTRAINT name`.
+fn dropped_constraint(clause: &[Lexeme<'_>]) -> Option<String> {
+    match clause {
+        [drop, constraint, name] if drop.word() == "DROP" && constraint.word() == "CONSTRAINT" => {
+            name.name()
+        }
+        _ => None,
     }
-    let mut text = String::with_capacity(clause.len());
-    let mut end = 0;
-    for at in 0..lexemes.len() {
-        let Some((lexeme, name)) = renamed(&lexemes, at, names) else {
-            continue;
-        };
-        text += clause.get(end..lexeme.start).unwrap_or_default();
-        text += &name.to_string();
-        end = lexeme.start + lexeme.text.len();
-    }
-    text += clause.get(end..).unwrap_or_default();
-    Some(text)
 }
 
 /// The name that stands at this place, and what it is on the copy, if it names

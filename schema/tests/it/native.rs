@@ -8,7 +8,7 @@ use crate::place::Place;
 async fn plan(place: &mut Place, clauses: &str) -> NativePlan {
     let source = place.read("t").await;
     let version = ServerInfo::read(&mut place.conn).await.unwrap().version;
-    let alter = Alter::clauses(clauses).unwrap();
+    let alter = Alter::clauses(clauses).unwrap().about(&source);
     let plan = native_plan(&mut place.conn, &version, &source, &alter).await;
     let plan = plan.unwrap_or_else(|e| panic!("{clauses}: {e:?}"));
     let tables: Vec<String> = place.conn.query("SHOW TABLES").await.unwrap();
@@ -124,6 +124,8 @@ async fn a_foreign_key_is_dropped_in_place_only() {
         .await;
     for (clauses, expected) in [
         ("DROP FOREIGN KEY f", "INPLACE"),
+        ("DROP CONSTRAINT `F`", "INPLACE"),
+        ("DROP CONSTRAINT f, DROP INDEX f", "INPLACE"),
         ("DROP FOREIGN KEY f, DROP INDEX f", "INPLACE"),
         ("DROP FOREIGN KEY f, ADD z INT", "copy"),
     ] {
