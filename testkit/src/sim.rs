@@ -16,8 +16,9 @@
 use std::fmt;
 
 use fastrand::Rng;
-use oxferry_copier::engine::{EngineConfig, Mode};
+use oxferry_copier::engine::{EngineConfig, KeyOrder, Mode};
 
+use order::Order;
 use verifying::Sizes;
 use world::World;
 
@@ -26,6 +27,7 @@ mod checkpoint;
 mod chunker;
 mod copying;
 mod lingering;
+mod order;
 mod proving;
 mod row;
 mod source;
@@ -116,6 +118,12 @@ pub enum Fault {
     PartsNotSettled,
     /// The verifier is not told of changes (I9).
     ChangesNotNoted,
+    /// Keys that only the server can order are taken for what the client
+    /// thinks of them: *ranged* mode (I2).
+    OrderGuessed,
+    /// Deletes count as applied before they are, so that a key may be written
+    /// before one that is the same to the server is deleted (I4).
+    DeletesOvertaken,
 }
 
 /// The rules that a run is checked against, as DESIGN numbers them.
@@ -204,6 +212,10 @@ pub struct Stats {
     pub sessions_left: u64,
     /// Unique indexes built after the copy.
     pub indexes_built: u64,
+    /// Runs with keys that only the servers could order.
+    pub server_ordered: u64,
+    /// Repairs of lists of keys.
+    pub keys_repaired: u64,
 }
 
 /// What a seed decides at its beginning.
@@ -212,6 +224,10 @@ struct Params {
     /// Keys are `0..keys`.
     keys: i64,
     modes: Vec<Mode>,
+    /// How the servers order each table's keys.
+    orders: Vec<Order>,
+    /// Whether the verifier compares: not keys that only servers order.
+    verifies: bool,
     /// Which tables' targets have a unique index from the start.
     unique: Vec<bool>,
     /// Which tables' targets get it after the copy.
@@ -241,10 +257,19 @@ impl Params {
         let mut modes = Vec::new();
         let mut unique = Vec::new();
         let mut index_later = Vec::new();
+        let mut orders = Vec::new();
+        let server_orders = faults.needs_server_order() || rng.u8(..3) == 0;
         for _ in 0..tables {
             let is_ranged = rng.bool();
             let has_index = rng.u8(..4) > 0;
-            modes.push(if is_ranged || wrong_mode {
+            let is_server = server_orders && !is_ranged && !wrong_mode;
+            orders.push(Order(if is_server {
+                KeyOrder::Server
+            } else {
+                KeyOrder::Client
+            }));
+            let is_guessed = is_server && faults.has(Fault::OrderGuessed);
+            modes.push(if is_ranged || wrong_mode || is_guessed {
                 Mode::Ranged
             } else {
                 Mode::Ordered
@@ -255,12 +280,14 @@ impl Params {
         Self {
             keys: rng.i64(4..15),
             modes,
+            verifies: orders.iter().all(|order| order.0 == KeyOrder::Client),
+            orders,
             unique,
             index_later,
             gtid: rng.bool(),
             whole_writes: rng.bool(),
             crashes: rng.u8(..3) > 0,
-            damages: rng.u8(..4) == 0,
+            damages: rng.u8(..4) == 0 && !server_orders,
             writes: rng.u8(1..20),
             late_steps: if rng.bool() {
                 rng.usize(..200)
@@ -300,6 +327,12 @@ impl Faults {
         }
     }
 
+    /// Returns whether the broken rule is one of keys that only the server can
+    /// order.
+    fn needs_server_order(self) -> bool {
+        self.has(Fault::OrderGuessed) || self.has(Fault::DeletesOvertaken)
+    }
+
     fn has(self, fault: Fault) -> bool {
         self.broken == Some(fault)
     }
@@ -334,6 +367,8 @@ impl Stats {
         self.refused += other.refused;
         self.sessions_left += other.sessions_left;
         self.indexes_built += other.indexes_built;
+        self.server_ordered += other.server_ordered;
+        self.keys_repaired += other.keys_repaired;
     }
 }
 
@@ -345,7 +380,8 @@ impl fmt::Display for Stats {
              {} chunks after {} barriers, {} checkpoints, {} crashes, {} reconnects, \
              {} rows damaged, {} ranges repaired, {} comparisons, {} differences, \
              {} checks of all rows, {} failed cutover attempts ({} drained in part, \
-             {} refused for a difference), {} sessions left behind, {} indexes built later",
+             {} refused for a difference), {} sessions left behind, {} indexes built later, \
+             {} repairs by key, {} runs with keys that only the servers order",
             self.steps,
             self.events,
             self.discarded,
@@ -366,6 +402,8 @@ impl fmt::Display for Stats {
             self.refused,
             self.sessions_left,
             self.indexes_built,
+            self.keys_repaired,
+            self.server_ordered,
         )
     }
 }

@@ -370,6 +370,14 @@ impl Engine {
         self.tables.get(table.0).map(TableState::progress)
     }
 
+    /// Returns the repair that has a table to itself, if there is one: only an
+    /// *ordered* table's.
+    #[must_use]
+    pub fn repair_under_way(&self, table: TableId) -> Option<ChunkId> {
+        let state = self.tables.get(table.0)?;
+        state.repairing()
+    }
+
     /// Returns the ranges of a table that are open, in key order.
     ///
     /// Repairs are not among them where the client can't order the keys.

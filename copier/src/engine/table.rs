@@ -109,6 +109,11 @@ impl TableState {
         self.mode == Mode::Ordered
     }
 
+    /// Returns the repair that has the table to itself.
+    pub(super) const fn repairing(&self) -> Option<ChunkId> {
+        self.repairing
+    }
+
     /// Opens a chunk: from now on changes wait for it.
     pub(super) fn open(&mut self, chunk: ChunkId, what: &Repair, repair: bool) {
         if let Repair::Range(range) = what {

@@ -1,5 +1,6 @@
 //! The steps of applying batches.
 
+use fastrand::Rng;
 use oxferry_copier::engine::BatchId;
 
 use super::{
@@ -25,8 +26,11 @@ impl World {
             )))?;
         }
         self.stats.batches += 1;
-        if self.faults.has(Fault::BatchReportedEarly) {
+        if self.is_reported_early(&changes) {
             self.job.engine.handle_batch_applied(id);
+        }
+        if self.faults.has(Fault::DeletesOvertaken) {
+            self.finish_same_keys(&changes);
         }
         self.job.batches.push(Applying {
             id,
@@ -52,7 +56,7 @@ impl World {
             if rest.is_empty() {
                 break;
             }
-            let change = rest.swap_remove(self.rng.usize(..rest.len()));
+            let change = take_next(&mut self.rng, rest);
             self.put(change);
             if !self.params.whole_writes {
                 return;
@@ -60,9 +64,32 @@ impl World {
         }
         let batch = self.job.batches.swap_remove(index);
         self.job.watch.note_applied(batch.id);
-        if !self.faults.has(Fault::BatchReportedEarly) {
+        if !self.is_reported_early(&batch.changes) {
             self.job.engine.handle_batch_applied(batch.id);
         }
+    }
+
+    /// Applies what was called applied already and is not yet, of these very
+    /// keys: other spellings of them are left.
+    fn finish_same_keys(&mut self, changes: &[RowChange]) {
+        let is_same = |held: &mut RowChange| {
+            let mut changes = changes.iter();
+            changes.any(|change| (change.table, change.key) == (held.table, held.key))
+        };
+        let batches = self.job.batches.iter_mut();
+        let due: Vec<_> = batches
+            .flat_map(|batch| batch.rest.extract_if(.., is_same).collect::<Vec<_>>())
+            .collect();
+        for change in due {
+            self.put(change);
+        }
+    }
+
+    /// Returns whether a broken rule calls a batch applied before it is.
+    fn is_reported_early(&self, changes: &[RowChange]) -> bool {
+        let deletes = changes.iter().all(|change| change.image.is_none());
+        self.faults.has(Fault::BatchReportedEarly)
+            || self.faults.has(Fault::DeletesOvertaken) && deletes
     }
 
     /// Applies one change.
@@ -71,4 +98,14 @@ impl World {
         self.damaged.remove(&(change.table, change.key));
         self.stats.applied += 1;
     }
+}
+
+/// Takes one of a batch's changes: any of its deletes, then any of its rows.
+pub(super) fn take_next(rng: &mut Rng, rest: &mut Vec<RowChange>) -> RowChange {
+    let deletes = rest.iter().enumerate().filter(|(_, c)| c.image.is_none());
+    let deletes: Vec<usize> = deletes.map(|(at, _)| at).collect();
+    let at = rng
+        .choice(deletes)
+        .unwrap_or_else(|| rng.usize(..rest.len()));
+    rest.swap_remove(at)
 }

@@ -3,7 +3,10 @@
 use fastrand::Rng;
 use oxferry_schema::KeyRange;
 
-use super::row::{number, range};
+use super::{
+    order::Order,
+    row::{number, range},
+};
 
 /// Where the next range of a table begins.
 #[derive(Debug)]
@@ -11,11 +14,12 @@ pub(super) struct Chunker {
     /// What is left to cut, the next part last.
     gaps: Vec<(Option<i64>, Option<i64>)>,
     keys: i64,
+    order: Order,
 }
 
 impl Chunker {
     /// Begins with a table's gaps between its closed ranges.
-    pub(super) fn new(closed: &[KeyRange], keys: i64) -> Self {
+    pub(super) fn new(closed: &[KeyRange], keys: i64, order: Order) -> Self {
         let mut gaps = Vec::new();
         let mut lower = Some(None);
         for done in closed {
@@ -27,18 +31,19 @@ impl Chunker {
         }
         gaps.extend(lower.map(|lower| (lower, None)));
         gaps.reverse();
-        Self { gaps, keys }
+        Self { gaps, keys, order }
     }
 
     /// Cuts the next range, `None` when there is nothing left.
     pub(super) fn next(&mut self, rng: &mut Rng) -> Option<KeyRange> {
         let (lower, upper) = self.gaps.pop()?;
-        let first = lower.map_or(1, |lower| lower + 1);
-        let end = upper.unwrap_or(self.keys);
+        let first = lower.map_or(1, |lower| self.order.rank(lower) + 1);
+        let end = upper.map_or(self.order.end(self.keys), |upper| self.order.rank(upper));
         let cut = first + rng.i64(0..self.keys.max(2)) / 2;
         if cut >= end {
             return Some(range(lower, upper));
         }
+        let cut = self.order.at(cut, rng.bool());
         self.gaps.push((Some(cut), upper));
         Some(range(lower, Some(cut)))
     }
@@ -46,6 +51,8 @@ impl Chunker {
 
 #[cfg(test)]
 mod tests {
+    use oxferry_copier::engine::KeyOrder;
+
     use super::*;
 
     #[test]
@@ -53,7 +60,7 @@ mod tests {
         let mut rng = Rng::with_seed(1);
         for _ in 0..200 {
             let closed = [range(Some(2), Some(4)), range(Some(6), Some(7))];
-            let mut chunker = Chunker::new(&closed, 9);
+            let mut chunker = Chunker::new(&closed, 9, Order(KeyOrder::Client));
             let mut ranges: Vec<_> = std::iter::from_fn(|| chunker.next(&mut rng)).collect();
             ranges.extend(closed);
             for number in -1..10 {
@@ -67,6 +74,9 @@ mod tests {
     #[test]
     fn a_table_closed_to_its_end_has_nothing_left() {
         let mut rng = Rng::with_seed(1);
-        assert_eq!(Chunker::new(&[range(None, None)], 9).next(&mut rng), None);
+        assert_eq!(
+            Chunker::new(&[range(None, None)], 9, Order(KeyOrder::Client)).next(&mut rng),
+            None
+        );
     }
 }

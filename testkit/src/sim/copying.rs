@@ -4,7 +4,7 @@ use oxferry_copier::engine::{BarrierId, ChunkId, Mode, Repair};
 
 use super::{
     Failure, Fault, Invariant,
-    row::{RowChange, key},
+    row::RowChange,
     world::{Barrier, Copying, World},
 };
 
@@ -97,8 +97,9 @@ impl World {
             .watch
             .check_snapshot(copying.id, self.source.visible);
         self.rule(checked)?;
+        let order = self.params.orders[copying.table];
         let rows = self.source.seen[copying.table].iter();
-        let inside = rows.filter(|(k, _)| holds(&copying.what, **k));
+        let inside = rows.filter(|(k, _)| order.holds(&copying.what, **k));
         let rows: Vec<_> = inside.map(|(k, row)| (*k, *row)).collect();
         copying.rows_read = rows.len();
         copying.rows = Some(rows);
@@ -115,8 +116,10 @@ impl World {
         let is_whole = self.params.whole_writes || copying.empties;
         if copying.empties && !copying.is_emptied {
             let Copying { table, what, .. } = &*copying;
-            self.target.rows[*table].retain(|k, _| !holds(what, *k));
-            self.damaged.retain(|(t, k)| t != table || !holds(what, *k));
+            let order = self.params.orders[*table];
+            self.target.rows[*table].retain(|k, _| !order.holds(what, *k));
+            self.damaged
+                .retain(|(t, k)| t != table || !order.holds(what, *k));
             copying.is_emptied = is_apart;
             if is_apart {
                 return Ok(false);
@@ -143,13 +146,5 @@ impl World {
             }
         }
         Ok(true)
-    }
-}
-
-/// Returns whether a row belongs to what is copied.
-pub(super) fn holds(what: &Repair, number: i64) -> bool {
-    match what {
-        Repair::Range(range) => range.contains(&key(number)),
-        Repair::Keys(keys) => keys.contains(&key(number)),
     }
 }

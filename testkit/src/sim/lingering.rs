@@ -4,6 +4,7 @@ use oxferry_copier::engine::Mode;
 
 use super::{
     Failure, Fault,
+    applying::take_next,
     world::{Applying, Copying, World},
 };
 
@@ -75,8 +76,9 @@ impl World {
 
     fn commit_session(&mut self, session: Lingering) -> Result<(), Failure> {
         match session {
-            Lingering::Batch(batch) => {
-                for change in batch.rest {
+            Lingering::Batch(mut batch) => {
+                while !batch.rest.is_empty() {
+                    let change = take_next(&mut self.rng, &mut batch.rest);
                     self.put(change);
                 }
             }

@@ -1,6 +1,6 @@
 //! The steps towards the end: checking, damaging, repairing, building indexes.
 
-use oxferry_copier::engine::{Mode, Repair, TableId};
+use oxferry_copier::engine::{KeyOrder, Mode, Repair, TableId};
 
 use super::{
     Failure, Fault, Invariant,
@@ -35,6 +35,17 @@ impl World {
     /// as a comparison chunk by chunk may ask for.
     pub(super) fn repair_something(&mut self) {
         let table = self.rng.usize(..self.target.rows.len());
+        if self.job.building.is_some() {
+            return;
+        }
+        if self.params.orders[table].0 == KeyOrder::Server || self.rng.u8(..4) == 0 {
+            let count = self.rng.usize(1..4);
+            let keys = (0..count).map(|_| key(self.rng.i64(0..self.params.keys)));
+            let what = Repair::Keys(keys.collect());
+            self.job.engine.repair(TableId(table), what);
+            self.stats.keys_repaired += 1;
+            return;
+        }
         let Some(mut part) = self.rng.choice(self.job.closed(table)) else {
             return;
         };
@@ -46,11 +57,9 @@ impl World {
                 part.upper = Some(cut);
             }
         }
-        if self.job.building.is_none() {
-            let what = Repair::Range(part);
-            self.job.engine.repair(TableId(table), what);
-            self.stats.repairs += 1;
-        }
+        let what = Repair::Range(part);
+        self.job.engine.repair(TableId(table), what);
+        self.stats.repairs += 1;
     }
 
     /// Checks all rows, if this is a consistent point.
@@ -105,8 +114,12 @@ impl World {
             self.progress(&weights)?;
             self.pump()?;
             self.stats.steps += 1;
-            if step > 200 && self.cut_over()? {
+            let ends = step > 200 && self.params.verifies;
+            if ends && self.cut_over()? {
                 return Ok(());
+            }
+            if self.is_over(step) {
+                return self.check_rows();
             }
         }
         Err(Failure::new(
@@ -116,6 +129,13 @@ impl World {
                 self.job.engine.in_flight()
             ),
         ))
+    }
+
+    /// Returns whether all is on the target, where nothing is compared.
+    fn is_over(&self, step: usize) -> bool {
+        let is_read = self.job.stream.txn == self.source.log.len();
+        let is_over = is_read && self.is_consistent() && self.is_built();
+        step > 200 && !self.params.verifies && is_over
     }
 
     /// Returns whether the target has to be exactly a state of the source.

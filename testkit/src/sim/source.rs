@@ -3,7 +3,10 @@
 
 use fastrand::Rng;
 
-use super::row::{RowChange, SimRow, Tables};
+use super::{
+    order::Order,
+    row::{RowChange, SimRow, Tables},
+};
 
 /// A row event: one change, or two where an update changed the key.
 pub(super) type Event = Vec<RowChange>;
@@ -33,16 +36,18 @@ pub(super) struct Source {
     files: Vec<usize>,
     server: usize,
     keys: i64,
+    orders: Vec<Order>,
     last_version: i64,
 }
 
 impl Source {
     /// Fills `tables` tables with about two thirds of `keys` keys.
-    pub(super) fn new(rng: &mut Rng, tables: usize, keys: i64) -> Self {
-        let mut base = vec![std::collections::BTreeMap::new(); tables];
-        for table in &mut base {
+    pub(super) fn new(rng: &mut Rng, orders: Vec<Order>, keys: i64) -> Self {
+        let mut base = vec![std::collections::BTreeMap::new(); orders.len()];
+        for (table, order) in base.iter_mut().zip(&orders) {
             for unique in 0..keys {
-                if rng.u8(..3) > 0 {
+                let is_free = !table.keys().any(|held| order.same(*held, unique));
+                if rng.u8(..3) > 0 && is_free {
                     let row = SimRow { version: 0, unique };
                     table.insert(unique, row);
                 }
@@ -57,6 +62,7 @@ impl Source {
             files: vec![0],
             server: 0,
             keys,
+            orders,
             last_version: 0,
         }
     }
@@ -136,6 +142,8 @@ impl Source {
 
     fn write_row(&mut self, rng: &mut Rng, table: usize, events: &mut Vec<Event>) {
         let key = rng.i64(0..self.keys);
+        // The row that has this key, in whatever spelling.
+        let key = self.held(table, key).unwrap_or(key);
         match (self.now[table].get(&key).copied(), rng.u8(..20)) {
             (Some(_), 0..4) => self.commit(events, &[(table, key, None)]),
             (Some(row), 4..7) => self.move_row(rng, (table, key, row), events),
@@ -151,11 +159,18 @@ impl Source {
     /// Changes a row's key.
     fn move_row(&mut self, rng: &mut Rng, from: (usize, i64, SimRow), events: &mut Vec<Event>) {
         let (table, key, row) = from;
-        let free = (0..self.keys).filter(|to| !self.now[table].contains_key(to));
+        let is_own = |to: i64| to != key && self.orders[table].same(to, key);
+        let free = (0..self.keys).filter(|to| is_own(*to) || self.held(table, *to).is_none());
         if let Some(to) = rng.choice(free.collect::<Vec<_>>()) {
             let row = self.row(row.unique);
             self.commit(events, &[(table, key, None), (table, to, Some(row))]);
         }
+    }
+
+    /// Returns the key of the row that has `key`, or one that is the same.
+    fn held(&self, table: usize, key: i64) -> Option<i64> {
+        let mut held = self.now[table].keys().copied();
+        held.find(|held| self.orders[table].same(*held, key))
     }
 
     /// Lets two rows swap their unique values, by way of a spare one.

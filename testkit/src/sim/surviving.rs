@@ -7,7 +7,6 @@ use oxferry_copier::engine::{Mode, TablePlan, TxnSeq};
 use super::{
     Failure, Fault, Invariant,
     checkpoint::Checkpoint,
-    row::key,
     stream::Place,
     world::{Job, World},
 };
@@ -81,8 +80,11 @@ impl World {
         });
         let modes: Vec<Mode> = modes.collect();
         let plans = modes.iter().zip(&checkpoint.closed);
+        let plans = plans.zip(&self.params.orders);
         let plans = plans
-            .map(|(mode, closed)| TablePlan::resume(*mode, closed.clone()))
+            .map(|((mode, closed), order)| {
+                TablePlan::resume(*mode, closed.clone()).ordered_by(order.told(*mode))
+            })
             .collect();
         self.job = Job::new(&self.params, start, (modes, checkpoint.closed), plans);
         self.job.last_read = self.source.log.len();
@@ -122,10 +124,12 @@ impl World {
             .map(|c| (c.table, c.key))
             .collect();
         for (table, k) in self.target.differences(&self.source.now) {
+            let order = self.params.orders[table];
             let is_closed = checkpoint.closed[table]
                 .iter()
-                .any(|range| range.contains(&key(k)));
-            if is_closed && !later.contains(&(table, k)) && !self.damaged.contains(&(table, k)) {
+                .any(|range| order.contains(range, k));
+            let is_later = later.iter().any(|(t, l)| *t == table && order.same(*l, k));
+            if is_closed && !is_later && !self.damaged.contains(&(table, k)) {
                 return Err(Failure::new(
                     Invariant::I5,
                     format!("{place:?} is beyond a change of row {k} of table {table}"),

@@ -7,6 +7,7 @@ use oxferry_verifier::{BothSides, CompareError, Verified};
 
 use super::{
     Failure, Fault, Invariant,
+    applying::take_next,
     row::{RowChange, SimRow, number},
     verifying::by_keys,
     world::World,
@@ -90,7 +91,9 @@ impl World {
         let batches = batches.iter().map(|(table, batch)| {
             let changes = batch.changes.iter();
             let changes = changes.filter_map(|change| RowChange::from_keyed(table.0, change));
-            changes.collect::<Vec<_>>()
+            let mut changes: Vec<_> = changes.collect();
+            changes.sort_by_key(|change| change.image.is_some());
+            changes
         });
         let batches: VecDeque<_> = batches.collect();
         for batch in &batches {
@@ -203,7 +206,7 @@ impl World {
         if batch.is_empty() {
             redo.batches.pop_front();
         } else {
-            let change = batch.swap_remove(self.rng.usize(..batch.len()));
+            let change = take_next(&mut self.rng, batch);
             self.put(change);
         }
     }

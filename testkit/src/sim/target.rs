@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::row::{RowChange, SimRow, Tables};
+use super::{
+    order::Order,
+    row::{RowChange, SimRow, Tables},
+};
 
 /// The target's tables.
 #[derive(Clone, Debug)]
@@ -10,12 +13,14 @@ pub(super) struct Target {
     pub(super) rows: Tables,
     /// Which tables have a secondary unique index.
     pub(super) unique: Vec<bool>,
+    orders: Vec<Order>,
 }
 
 impl Target {
     /// Makes empty tables.
-    pub(super) fn new(unique: Vec<bool>) -> Self {
+    pub(super) fn new(unique: Vec<bool>, orders: Vec<Order>) -> Self {
         Self {
+            orders,
             rows: vec![BTreeMap::new(); unique.len()],
             unique,
         }
@@ -27,10 +32,12 @@ impl Target {
         self.rows[table].insert(key, row).is_none()
     }
 
-    /// Applies a change as REPLACE and DELETE do: rows with the new row's
-    /// unique value go.
+    /// Applies a change as REPLACE and DELETE do: rows with the row's
+    /// key or its unique value go.
     pub(super) fn replace(&mut self, change: RowChange) {
         let RowChange { table, key, image } = change;
+        let order = self.orders[table];
+        self.rows[table].retain(|k, _| !order.same(*k, key));
         if let Some(row) = image
             && self.unique[table]
         {

@@ -61,6 +61,8 @@ fn every_seed_converges_and_keeps_every_rule() {
         stats.indexes_built,
         stats.compared,
         stats.sessions_left,
+        stats.server_ordered,
+        stats.keys_repaired,
     ];
     assert!(
         counts.iter().all(|count| *count > SEEDS / 10),
@@ -221,4 +223,14 @@ fn a_unique_index_built_away_from_a_consistent_point_is_noticed() {
 #[test]
 fn a_unique_index_on_a_ranged_target_is_noticed() {
     diverges(Fault::WrongMode);
+}
+
+#[test]
+fn i2_guessing_the_order_of_keys_is_noticed() {
+    diverges(Fault::OrderGuessed);
+}
+
+#[test]
+fn i4_writing_a_key_before_its_other_spelling_is_deleted_is_noticed() {
+    diverges(Fault::DeletesOvertaken);
 }

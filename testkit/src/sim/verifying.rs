@@ -157,7 +157,8 @@ impl World {
     }
 
     fn begin_pass(&mut self) {
-        if !self.is_built() || !self.job.engine.is_copied() || self.job.is_holding {
+        let is_ready = self.is_built() && self.job.engine.is_copied() && self.params.verifies;
+        if !is_ready || self.job.is_holding {
             return;
         }
         let verify = &mut self.job.verify;
@@ -165,7 +166,7 @@ impl World {
         verify.is_full = verify.clean.is_none();
         if verify.is_full {
             for table in 0..self.params.modes.len() {
-                let mut chunker = Chunker::new(&[], self.params.keys);
+                let mut chunker = Chunker::new(&[], self.params.keys, self.params.orders[table]);
                 let ranges = std::iter::from_fn(|| chunker.next(&mut self.rng));
                 verify.ranges.extend(ranges.map(|range| (table, range)));
             }

@@ -43,7 +43,9 @@ impl Watch {
     /// dispatched, and the tables that the one after them has touched.
     pub(super) fn note_open(&mut self, engine: &Engine, committed: usize, touched: &[bool]) {
         for (table, touched) in touched.iter().enumerate() {
-            for (id, range) in engine.open_chunks(TableId(table)) {
+            let by_keys = engine.repair_under_way(TableId(table));
+            let by_keys = by_keys.map(|id| (id, KeyRange::ALL));
+            for (id, range) in engine.open_chunks(TableId(table)).chain(by_keys) {
                 self.chunks.entry(id).or_insert_with(|| Seen {
                     table,
                     range,

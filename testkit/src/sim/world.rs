@@ -106,7 +106,7 @@ impl World {
     /// Whatever beginning finds wrong.
     pub(super) fn new(mut rng: Rng, faults: Faults) -> Result<Self, Failure> {
         let params = Params::random(&mut rng, faults);
-        let mut source = Source::new(&mut rng, params.modes.len(), params.keys);
+        let mut source = Source::new(&mut rng, params.orders.clone(), params.keys);
         for _ in 0..rng.usize(..6) {
             source.write(&mut rng);
         }
@@ -127,16 +127,20 @@ impl World {
         let plans = params
             .modes
             .iter()
-            .map(|mode| TablePlan::new(*mode))
+            .zip(&params.orders)
+            .map(|(mode, order)| TablePlan::new(*mode).ordered_by(order.told(*mode)))
             .collect();
         let job = Job::new(&params, here, (params.modes.clone(), closed), plans);
         Ok(Self {
-            target: Target::new(params.unique.clone()),
+            target: Target::new(params.unique.clone(), params.orders.clone()),
             checkpoints_taken: 0,
             damaged: Damaged::new(),
             lingering: Vec::new(),
             is_locked: false,
-            stats: Stats::default(),
+            stats: Stats {
+                server_ordered: u64::from(!params.verifies),
+                ..Stats::default()
+            },
             rng,
             faults,
             source,
@@ -299,7 +303,8 @@ impl Job {
     ) -> Self {
         let chunkers = closed
             .iter()
-            .map(|closed| Chunker::new(closed, params.keys));
+            .zip(&params.orders)
+            .map(|(closed, order)| Chunker::new(closed, params.keys, *order));
         Self {
             engine: Engine::new(params.config.clone(), plans),
             stream: Stream::new(start),
