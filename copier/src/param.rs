@@ -1,6 +1,6 @@
 //! How a value of a source column is written as a statement parameter.
 
-use oxferry_schema::{Column, Value};
+use oxferry_schema::{Column, KeyKind, Value};
 
 /// Returns the SQL expression that turns a parameter, as
 /// [`Row`](oxferry_schema::Row) describes it, back into a value of the source
@@ -9,7 +9,10 @@ use oxferry_schema::{Column, Value};
 /// From there the server converts to the target's type as it does when it
 /// reads the column itself, in `INSERT … SELECT`: a row gets the same value
 /// whichever way it comes.
-pub(crate) fn expression(column: &Column) -> String {
+pub(crate) fn expression(column: &Column, target: &Column) -> String {
+    if is_member_as_number(column, target) {
+        return "?".to_owned();
+    }
     let digits = digits(&column.column_type);
     match column.data_type.as_str() {
         "decimal" | "numeric" => format!("CAST(? AS DECIMAL({}))", digits.unwrap_or("10,0")),
@@ -38,13 +41,40 @@ pub(crate) fn expression(column: &Column) -> String {
 /// server refuses some that are in range ("TIME value is out of range in
 /// 'set_parameter_value'"), and it takes some texts, `0:00:00.000001`, for a
 /// date and a time. Both observed on 9.7.4, test `times`.
-pub(crate) fn parameter(value: &Value) -> Value {
+///
+/// A member of an ENUM or SET becomes the number that it is in the source's
+/// list where the target takes numbers: so does the server, and its text would
+/// be read as the digits of one.
+pub(crate) fn parameter(value: &Value, column: &Column, target: &Column) -> Value {
+    if is_member_as_number(column, target) {
+        let part = KeyKind::of(column).and_then(|kind| kind.part(value));
+        return part.map_or_else(|| value.clone(), |part| part.to_value());
+    }
     let Value::Time(negative, days, hours, minutes, seconds, micros) = value else {
         return value.clone();
     };
     let sign = if *negative { "-" } else { "" };
     let hours = u64::from(*days) * 24 + u64::from(*hours);
     Value::from(format!("{sign}{hours}{minutes:02}{seconds:02}.{micros:06}"))
+}
+
+/// Returns whether the server takes a member's number, and not its text.
+fn is_member_as_number(column: &Column, target: &Column) -> bool {
+    let is_list = matches!(column.data_type.as_str(), "enum" | "set");
+    is_list
+        && matches!(
+            target.data_type.as_str(),
+            "tinyint"
+                | "smallint"
+                | "mediumint"
+                | "int"
+                | "bigint"
+                | "decimal"
+                | "float"
+                | "double"
+                | "bit"
+                | "year"
+        )
 }
 
 /// The column's own bytes, read in its own character set.
@@ -83,7 +113,7 @@ mod tests {
     fn check(column_type: &str, charset: Option<&str>, expected: &str) {
         let mut column = column("c", column_type);
         column.charset = charset.map(str::to_owned);
-        assert_eq!(expression(&column), expected, "{column_type}");
+        assert_eq!(expression(&column, &column), expected, "{column_type}");
     }
 
     #[test]
@@ -100,11 +130,24 @@ mod tests {
 
     #[test]
     fn a_time_travels_as_a_number() {
+        let parameter = |value: &Value, column_type| {
+            let column = column("c", column_type);
+            super::parameter(value, &column, &column)
+        };
         assert_eq!(
-            parameter(&Value::Time(true, 34, 22, 59, 58, 7)),
+            parameter(&Value::Time(true, 34, 22, 59, 58, 7), "time(6)"),
             Value::from("-8385958.000007")
         );
-        assert_eq!(parameter(&Value::Int(5)), Value::Int(5));
+        assert_eq!(parameter(&Value::Int(5), "int"), Value::Int(5));
+    }
+
+    #[test]
+    fn a_member_is_a_number_where_the_target_takes_numbers() {
+        let mut list = column("c", "enum('5','b')");
+        list.members = vec!["5".to_owned(), "b".to_owned()];
+        let found = |target| parameter(&Value::from("5"), &list, &column("c", target));
+        assert_eq!(found("int"), Value::Int(1));
+        assert_eq!(found("varchar(9)"), Value::from("5"));
     }
 
     #[test]

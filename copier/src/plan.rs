@@ -50,7 +50,7 @@ pub struct CopyPlan {
     source: Table,
     key: RowKey,
     target: TableName,
-    columns: Vec<(usize, Ident)>,
+    columns: Vec<(usize, Column)>,
     source_side: KeySide,
     target_side: KeySide,
     mode: Mode,
@@ -202,7 +202,14 @@ impl CopyPlan {
             source,
             key,
             target: target.name.clone(),
-            columns: columns.written,
+            columns: columns
+                .written
+                .into_iter()
+                .filter_map(|(ordinal, name)| {
+                    let mut targets = target.columns.iter();
+                    Some((ordinal, targets.find(|to| to.name == name)?.clone()))
+                })
+                .collect(),
             source_side,
             target_side,
             mode,
@@ -295,7 +302,7 @@ impl CopyPlan {
     }
 
     /// Returns each mapped source column, its place, and the target's column.
-    pub(crate) fn pairs(&self) -> impl Iterator<Item = (usize, &Column, &Ident)> {
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (usize, &Column, &Column)> {
         self.columns.iter().filter_map(|(ordinal, target)| {
             let column = self.source.columns.get(*ordinal)?;
             Some((*ordinal, column, target))

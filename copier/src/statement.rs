@@ -28,7 +28,7 @@ impl Statements {
     /// Writes the statements for a plan.
     pub(crate) fn new(plan: &CopyPlan) -> Self {
         let join = |parts: Vec<String>| parts.join(", ");
-        let targets = join(plan.pairs().map(|(_, _, to)| to.to_string()).collect());
+        let targets = join(plan.pairs().map(|(_, _, to)| to.name.to_string()).collect());
         let sources = join(
             plan.pairs()
                 .map(|(_, from, _)| from.name.to_string())
@@ -36,7 +36,7 @@ impl Statements {
         );
         let places: Vec<String> = plan
             .pairs()
-            .map(|(_, from, _)| param::expression(from))
+            .map(|(_, from, to)| param::expression(from, to))
             .collect();
         let target = plan.target();
         let select = format!(

@@ -108,9 +108,9 @@ impl ApplyUnit<'_> {
             let rows = rows.get(piece).unwrap_or_default();
             let mut params = Vec::with_capacity(rows.len() * row_places);
             for row in rows {
-                for (ordinal, _, _) in self.sink.plan.pairs() {
+                for (ordinal, from, to) in self.sink.plan.pairs() {
                     let value = row.values().get(ordinal).ok_or_else(short_row)?;
-                    params.push(param::parameter(value));
+                    params.push(param::parameter(value, from, to));
                 }
             }
             let sql = match how {

@@ -264,3 +264,189 @@ async fn members_of_lists() {
     check(set, set, &["''", "'a,c'", "'ü'"]).await;
     check(set, "SET('c', 'b', 'ü', 'a')", &["'a,c'", "'a,ü,c'"]).await;
 }
+
+/// Conversions that the server makes itself, of values that look different as
+/// a parameter than in their column.
+#[tokio::test]
+async fn conversions_are_the_servers_own_on_both_paths() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        (
+            "BIGINT UNSIGNED",
+            "DOUBLE",
+            &["18446744073709551615", "9007199254740993"],
+        ),
+        (
+            "BIGINT UNSIGNED",
+            "DECIMAL(20,0)",
+            &["18446744073709551615"],
+        ),
+        ("INT(8) ZEROFILL", "VARCHAR(20)", &["42", "0"]),
+        ("INT(8) ZEROFILL", "BIGINT", &["42"]),
+        ("DECIMAL(12,2) ZEROFILL", "VARCHAR(20)", &["4.5"]),
+        ("FLOAT ZEROFILL", "VARCHAR(20)", &["4.5"]),
+        ("FLOAT(7,2)", "VARCHAR(20)", &["1234.5", "0.1"]),
+        ("FLOAT(7,2)", "FLOAT", &["1234.5", "0.1"]),
+        ("DOUBLE(9,3)", "VARCHAR(20)", &["1234.5", "0.1"]),
+        (
+            "DOUBLE",
+            "VARCHAR(50)",
+            &["0.1", "1e100", "-0.0", "1e15", "123456789.125"],
+        ),
+        ("DOUBLE", "FLOAT", &["0.1", "-0.0"]),
+        ("DOUBLE", "DECIMAL(30,10)", &["0.1", "12345.678", "-0.0"]),
+        ("FLOAT", "DECIMAL(30,15)", &["0.1", "16777217"]),
+        ("FLOAT", "BIGINT", &["16777217", "2.5"]),
+        ("BIT(5)", "VARCHAR(10)", &["b'10101'"]),
+        (
+            "BIT(16)",
+            "VARBINARY(10)",
+            &["b'0100000101000010'", "b'0'", "b'1000001'"],
+        ),
+        ("BIT(20)", "BINARY(4)", &["b'1000001'"]),
+        ("BIT(8)", "CHAR(4)", &["b'1000001'"]),
+        ("BIT(8)", "BIT(20)", &["b'1000001'"]),
+        ("BIT(64)", "BIGINT UNSIGNED", &["18446744073709551615"]),
+        ("BIT(8)", "DOUBLE", &["b'1000001'"]),
+        ("BIT(8)", "DECIMAL(5,1)", &["b'1000001'"]),
+        ("YEAR", "SMALLINT UNSIGNED", &["0", "2155"]),
+        ("YEAR", "CHAR(4)", &["0", "1970"]),
+        ("SMALLINT", "YEAR", &["0", "1970", "70"]),
+        ("ENUM('a','b','c')", "INT", &["'a'", "'c'"]),
+        ("ENUM('5','b','1')", "INT", &["'5'", "'1'"]),
+        ("ENUM('a','b')", "DOUBLE", &["'b'"]),
+        ("ENUM('a','b')", "DECIMAL(5,1)", &["'b'"]),
+        ("SET('a','b','c')", "INT", &["'a,c'", "''"]),
+        ("SET('a','b','c')", "BIGINT UNSIGNED", &["'b,c'"]),
+        ("SET('a','b','c')", "VARCHAR(20)", &["'a,c'", "''"]),
+        ("ENUM('a','b')", "BIT(8)", &["'b'"]),
+        ("ENUM('a','b')", "SET('b','a')", &["'b'"]),
+        ("ENUM('a','b')", "VARBINARY(9)", &["'b'"]),
+        ("VARCHAR(9)", "ENUM('b','a','2')", &["'a'", "'b'", "'2'"]),
+        ("VARCHAR(9)", "SET('b','a')", &["'a'", "'a,b'", "''"]),
+        ("INT", "ENUM('b','a')", &["1", "2"]),
+        ("INT", "BIT(8)", &["65"]),
+        ("INT", "CHAR(5)", &["-5"]),
+        ("INT", "VARBINARY(9)", &["-5"]),
+        ("VARCHAR(30)", "JSON", &["'[1, 1.0]'"]),
+        ("CHAR(6)", "VARCHAR(6)", &["'a  '", "''"]),
+        ("CHAR(6)", "BINARY(6)", &["'a  '"]),
+        ("CHAR(6)", "VARBINARY(6)", &["'a  '"]),
+        ("VARCHAR(6)", "CHAR(6)", &["'a  '"]),
+        ("BINARY(4)", "CHAR(8)", &["'a'", "'ab  '"]),
+        ("BINARY(4)", "BINARY(6)", &["'a'"]),
+        ("VARBINARY(9)", "INT", &["'12'"]),
+        ("VARCHAR(20)", "INT", &["'12'", "'-7'"]),
+        ("VARCHAR(20)", "DOUBLE", &["'1e3'", "'-0.0'"]),
+        ("VARCHAR(20)", "DECIMAL(9,3)", &["'1.5'"]),
+        ("VARCHAR(20)", "DATE", &["'2020-01-02'"]),
+        (
+            "VARCHAR(30)",
+            "DATETIME(3)",
+            &["'2020-01-02 03:04:05.6789'"],
+        ),
+        ("VARCHAR(20)", "TIME(2)", &["'-12:34:56.789'"]),
+        (
+            "VARCHAR(20) CHARACTER SET latin1",
+            "ENUM('ü','b')",
+            &["'ü'"],
+        ),
+        ("DATE", "TIMESTAMP NULL", &["'2020-01-15'"]),
+        ("DATE", "INT", &["'2020-01-15'"]),
+        ("DATETIME(3)", "BIGINT", &["'2020-01-15 01:02:03'"]),
+        (
+            "DATETIME(6)",
+            "DECIMAL(30,6)",
+            &["'2020-01-15 01:02:03.4567'"],
+        ),
+        ("DATETIME(6)", "DOUBLE", &["'2020-01-15 01:02:03.5'"]),
+        ("DATETIME(6)", "TIME(3)", &["'2020-01-15 01:02:03.4567'"]),
+        ("DATETIME", "VARCHAR(30)", &["'0000-00-00'", "'2020-00-15'"]),
+        (
+            "DATETIME(2)",
+            "DATETIME(6)",
+            &["'0000-00-00'", "'2020-01-15 01:02:03.45'"],
+        ),
+        ("DATE", "DATETIME(2)", &["'0000-00-00'", "'2020-00-15'"]),
+        (
+            "TIMESTAMP(2) NULL",
+            "VARCHAR(30)",
+            &["'2020-01-15 01:02:03.45'"],
+        ),
+        ("TIME(3)", "DECIMAL(20,6)", &["'-12:34:56.789'"]),
+        ("TIME", "INT", &["'-12:34:56'"]),
+        (
+            "TIME(3)",
+            "VARCHAR(20)",
+            &["'838:59:59'", "'-00:00:00.001'"],
+        ),
+        (
+            "TIME(6)",
+            "TIME(3)",
+            &["'01:02:03.123499'", "'-01:02:03.9999'"],
+        ),
+        (
+            "JSON",
+            "VARCHAR(90)",
+            &[r#"'{"b": 1.0, "a": [null, "x", 1e20]}'"#],
+        ),
+        ("JSON", "INT", &["'5'"]),
+        (
+            "POINT SRID 4326",
+            "GEOMETRY",
+            &["ST_GeomFromText('POINT(1 2)', 4326)"],
+        ),
+        ("POINT", "BLOB", &["ST_GeomFromText('POINT(1 2)', 0)"]),
+        (
+            "GEOMETRY",
+            "POINT",
+            &["ST_GeomFromText('POINT(1 2)', 4326)"],
+        ),
+        (
+            "VECTOR(3)",
+            "VARBINARY(40)",
+            &["STRING_TO_VECTOR('[1, -2.5, 3e10]')"],
+        ),
+        (
+            "VECTOR(3)",
+            "VECTOR(9)",
+            &["STRING_TO_VECTOR('[1, -2.5, 3e10]')"],
+        ),
+        (
+            "TEXT CHARACTER SET ucs2",
+            "VARCHAR(20) CHARACTER SET utf8mb3",
+            &["'ü中'", "''"],
+        ),
+        ("TINYTEXT", "MEDIUMBLOB", &["'ü'"]),
+        (
+            "VARCHAR(20) CHARACTER SET latin1",
+            "VARBINARY(20)",
+            &["'ü'"],
+        ),
+        (
+            "VARCHAR(20) CHARACTER SET ascii",
+            "VARCHAR(20) CHARACTER SET utf16",
+            &["'abc'"],
+        ),
+        (
+            "VARCHAR(20) CHARACTER SET utf8mb3",
+            "VARCHAR(20) CHARACTER SET latin1",
+            &["'ü'"],
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (source, target, values) in cases {
+        let (source, target) = ((*source).to_owned(), (*target).to_owned());
+        let values: Vec<String> = values.iter().map(|v| (*v).to_owned()).collect();
+        let what = format!("{source} to {target}");
+        let task = tokio::spawn(async move {
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            check(&source, &target, &values).await;
+        });
+        if let Err(error) = task.await {
+            let panic = error.into_panic();
+            let text = panic.downcast_ref::<String>().cloned().unwrap_or_default();
+            wrong.push(format!("{what}: {text}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
