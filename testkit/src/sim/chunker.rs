@@ -38,7 +38,7 @@ impl Chunker {
     pub(super) fn next(&mut self, rng: &mut Rng) -> Option<KeyRange> {
         let (lower, upper) = self.gaps.pop()?;
         let first = lower.map_or(1, |lower| self.order.rank(lower) + 1);
-        let end = upper.map_or(self.order.end(self.keys), |upper| self.order.rank(upper));
+        let end = upper.map_or_else(|| self.order.end(self.keys), |upper| self.order.rank(upper));
         let cut = first + rng.i64(0..self.keys.max(2)) / 2;
         if cut >= end {
             return Some(range(lower, upper));
