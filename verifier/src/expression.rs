@@ -1,5 +1,7 @@
 //! SQL that turns a row into the bytes that its fingerprint is made of.
 
+use std::collections::BTreeSet;
+
 use oxferry_schema::{Column, Ident, Remedy};
 
 use crate::column::{Kind, is_long, scale, type_numbers};
@@ -22,8 +24,9 @@ pub struct ColumnPair {
 /// and letter case count; characters are compared as characters where the
 /// character sets differ; `-0.0` equals `0.0`. Where the type changed, the
 /// source's value is brought to what the target must hold, or both to a type
-/// that holds either, so that a value which lost something differs. Rounding
-/// to FLOAT or DOUBLE, and trailing spaces that a CHAR can't hold, are no loss.
+/// that holds either, so that a value which lost something differs: digits
+/// that a FLOAT can't keep, fractions, trailing spaces that a CHAR drops. A value
+/// survives FLOAT or DOUBLE when it comes back as it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowExpressions {
     source: SideRow,
@@ -51,10 +54,7 @@ pub struct SideColumn {
 #[non_exhaustive]
 pub enum ExpressionError {
     /// There is no way to tell whether the values are equal.
-    #[error(
-        "column {column} changes from {from} to {to}, which can't be compared; \
-         list it among the columns to ignore, or change its type in two steps"
-    )]
+    #[error("column {column} changes from {from} to {to}, which can't be compared: {reason}")]
     Incomparable {
         /// The source's column.
         column: Ident,
@@ -62,6 +62,8 @@ pub enum ExpressionError {
         from: String,
         /// The type of the target's column.
         to: String,
+        /// Why, and what to do.
+        reason: &'static str,
     },
     /// A key column is not compared.
     #[error("key column {column} must be compared; don't ignore or drop it")]
@@ -220,12 +222,30 @@ impl Encoding {
     }
 }
 
+/// Returns why a pair can't be compared.
+fn reason(source: &Column, target: &Column) -> &'static str {
+    match (Kind::of(source), Kind::of(target)) {
+        (Some(Kind::Time), Some(Kind::Date | Kind::DateTime)) => {
+            "the result depends on the day it is done; add a column and fill it by an UPDATE"
+        }
+        (Some(Kind::Date | Kind::DateTime), Some(Kind::Time)) => {
+            "the date gets lost; add a column and fill it by an UPDATE"
+        }
+        (Some(_), Some(Kind::Json)) => {
+            "the server doesn't make JSON of it; change it to text first, then to JSON"
+        }
+        (Some(Kind::Json), Some(_)) => "change it to text first, then to the other type",
+        _ => "change its type in two steps, by way of text or of a number",
+    }
+}
+
 /// Returns how both sides of a pair are written.
 fn encode(pair: &ColumnPair) -> Result<(Encoding, Encoding), ExpressionError> {
     let incomparable = || ExpressionError::Incomparable {
         column: pair.source.name.clone(),
         from: pair.source.column_type.clone(),
         to: pair.target.column_type.clone(),
+        reason: reason(&pair.source, &pair.target),
     };
     let kinds = Kind::of(&pair.source).zip(Kind::of(&pair.target));
     let (from, to) = kinds.ok_or_else(incomparable)?;
@@ -253,35 +273,55 @@ fn short(pair: &ColumnPair, from: Kind, to: Kind) -> Option<(String, String)> {
         }
         (Kind::Member, to) if to.is_exact() => (trimmed(source, from), trimmed(target, to)),
         (from, Kind::Member) if from.is_exact() => (trimmed(source, from), trimmed(target, to)),
-        (from, Kind::Float) if from.is_exact() || from == Kind::Double => (
-            format!("(CAST({} AS FLOAT)+0e0)", rounded(source, target)),
-            format!("({t}+0e0)"),
+        (Kind::Decimal, to) if to.is_approximate() => {
+            // Back to what the source's type holds.
+            let back = format!("CAST(({t}+0e0) AS {})", decimal(source));
+            (number(source, from), back)
+        }
+        (from, to) if from.is_exact() && to.is_approximate() => (
+            number(source, from),
+            format!("CAST(({t}+0e0) AS DECIMAL(65,0))"),
         ),
-        (from, to) if to.is_approximate() && (from.is_exact() || from.is_approximate()) => (
-            format!("({}+0e0)", rounded(source, target)),
-            format!("({t}+0e0)"),
-        ),
-        (from, Kind::Decimal) if from.is_approximate() => (
-            format!("CAST({s} AS {})", decimal(target)),
-            format!("CAST({t} AS {})", decimal(target)),
-        ),
-        (from, Kind::Integer) if from.is_approximate() => {
+        (Kind::Float, Kind::Decimal) => (format!("({s}+0e0)"), format!("(CAST({t} AS FLOAT)+0e0)")),
+        (from, to) if is_real(from, to) || is_real(to, from) => {
             (format!("({s}+0e0)"), format!("({t}+0e0)"))
         }
+        (Kind::Member, Kind::Member) if is_set(source) && is_set(target) => {
+            if target.members.starts_with(&source.members) {
+                return None;
+            }
+            (held(source, pair), held(target, pair))
+        }
+        (Kind::Date | Kind::DateTime | Kind::Time, to) if to.is_exact() && to != Kind::Year => {
+            let fraction = type_numbers(source)
+                .first()
+                .is_some_and(|digits| *digits > 0);
+            let value = format!("({s}+0)");
+            let value = if fraction { trim(&value) } else { value };
+            (value, trimmed(target, to))
+        }
+        (Kind::Integer | Kind::Decimal, to) if to.is_instant() => (
+            known(s, &format!("CAST({s} AS DATETIME(6))")),
+            format!("CAST({t} AS DATETIME(6))"),
+        ),
+        (Kind::Integer | Kind::Decimal, Kind::Time) => (
+            known(s, &format!("CAST({s} AS TIME(6))")),
+            format!("CAST({t} AS TIME(6))"),
+        ),
         (Kind::Date, Kind::Date) => (s.to_string(), t.to_string()),
         (from, to) if from.is_instant() && to.is_instant() => {
             temporal(source, target, "DATETIME(6)")
         }
         (Kind::Time, Kind::Time) => temporal(source, target, "TIME(6)"),
         (from, to) if is_characters(from) && to.is_instant() => (
-            format!("CAST({s} AS DATETIME(6))"),
+            known(s, &format!("CAST({s} AS DATETIME(6))")),
             format!("CAST({t} AS DATETIME(6))"),
         ),
         (from, Kind::Time) if is_characters(from) => (
-            format!("CAST({s} AS TIME(6))"),
+            known(s, &format!("CAST({s} AS TIME(6))")),
             format!("CAST({t} AS TIME(6))"),
         ),
-        (from, Kind::Integer | Kind::Decimal) if is_characters(from) => {
+        (from, Kind::Integer | Kind::Decimal | Kind::Bit) if is_characters(from) => {
             let value = format!("CAST({s} AS DECIMAL(65,30))");
             (checked(s, &trim(&value)), trimmed(target, to))
         }
@@ -304,9 +344,8 @@ fn bytes(pair: &ColumnPair, from: Kind, to: Kind) -> Option<(String, String)> {
         (Kind::Json, Kind::Json) => format!("CAST({s} AS CHAR)"),
         (from, Kind::Json) if from.is_text() => format!("CAST(CAST({s} AS JSON) AS CHAR)"),
         (_, Kind::Json) => return None,
-        (from, Kind::Char) if from != Kind::Char && is_characters(from) => {
-            format!("TRIM(TRAILING ' ' FROM {s})")
-        }
+        // As the digits of the number.
+        (Kind::Bit, to) if to.is_binary() || is_characters(to) => format!("CAST({s}+0 AS CHAR)"),
         (from, _) if is_characters(from) || from.is_binary() => s.to_string(),
         (from, to) if from != Kind::Bit && (is_characters(to) || to.is_binary()) => {
             format!("CAST({s} AS CHAR)")
@@ -366,15 +405,35 @@ fn trim(value: &str) -> String {
     format!("TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {value}))")
 }
 
-/// Returns a source's number, rounded where the target is `FLOAT(m,d)`.
-fn rounded(source: &Column, target: &Column) -> String {
-    let name = &source.name;
-    match type_numbers(target).as_slice() {
-        [_, digits] if source.column_type != target.column_type => {
-            format!("ROUND({name},{digits})")
-        }
-        _ => name.to_string(),
-    }
+/// Returns whether `one` is FLOAT or DOUBLE and `other` a kind of number that it
+/// is compared with as such.
+const fn is_real(one: Kind, other: Kind) -> bool {
+    let is_number = other.is_exact() || other.is_approximate();
+    one.is_approximate() && (is_number || matches!(other, Kind::Member))
+}
+
+fn is_set(column: &Column) -> bool {
+    column.data_type == "set"
+}
+
+/// Returns which of the members, whose order changes, a SET's value has.
+fn held(column: &Column, pair: &ColumnPair) -> String {
+    let members: BTreeSet<&String> = [&pair.source, &pair.target]
+        .into_iter()
+        .flat_map(|side| &side.members)
+        .collect();
+    let text = format!("CONVERT({} USING utf8mb4) COLLATE utf8mb4_bin", column.name);
+    let has = |member: &&String| {
+        let digits: String = member.bytes().map(|byte| format!("{byte:02x}")).collect();
+        format!("FIND_IN_SET(_utf8mb4 x'{digits}',{text})>0")
+    };
+    let all: Vec<String> = members.iter().map(has).collect();
+    format!("CONCAT({})", all.join(","))
+}
+
+/// Returns `value`, or what no value looks like where the server finds none.
+fn known(name: &Ident, value: &str) -> String {
+    format!("IF({name} IS NULL,NULL,IFNULL({value},'X'))")
 }
 
 fn decimal(column: &Column) -> String {

@@ -19,6 +19,7 @@ mod compared;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod coverage;
+mod duplicates;
 mod error;
 mod evidence;
 mod expression;
@@ -40,6 +41,7 @@ mod touched;
 mod verify;
 mod walk;
 
+pub use duplicates::DuplicateQuery;
 pub use error::{CompareError, FeedError};
 pub use evidence::{BothSides, Clean, Verified};
 pub use expression::{ColumnPair, ExpressionError, RowExpressions, SideColumn, SideRow};

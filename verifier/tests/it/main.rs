@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod corruption;
 #[cfg(test)]
+mod oracle;
+#[cfg(test)]
 mod place;
 #[cfg(test)]
 mod text_keys;
