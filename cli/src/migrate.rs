@@ -5,6 +5,7 @@ mod attached;
 mod check;
 mod checkpoint;
 mod comparison;
+mod duplicates;
 mod facts;
 mod finish;
 mod job;

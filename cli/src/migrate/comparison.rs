@@ -189,6 +189,12 @@ pub(crate) fn expressions(
     mapping: &Mapping,
     shadow: &Table,
 ) -> Result<RowExpressions, Failure> {
+    let pairs = pairs(table, mapping, shadow);
+    Ok(RowExpressions::new(&pairs, &table.key.columns, &[])?)
+}
+
+/// Which columns hold the same on both sides.
+pub(crate) fn pairs(table: &JobTable, mapping: &Mapping, shadow: &Table) -> Vec<ColumnPair> {
     let pair = |pair: &oxferry_schema::ColumnPair| {
         let source = table.source.columns.get(pair.source)?.clone();
         let target = shadow.columns.get(pair.target)?.clone();
@@ -198,8 +204,7 @@ pub(crate) fn expressions(
     let keys = mapping.computed.iter();
     let keys = keys.filter(|pair| table.key.ordinals.contains(&pair.source));
     let pairs = mapping.pairs.iter().chain(keys);
-    let pairs: Vec<ColumnPair> = pairs.filter_map(pair).collect();
-    Ok(RowExpressions::new(&pairs, &table.key.columns, &[])?)
+    pairs.filter_map(pair).collect()
 }
 
 /// The two sides of every table, in the job's order; they share their sessions.

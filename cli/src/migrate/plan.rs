@@ -4,7 +4,7 @@ use oxferry_copier::{ChunkLimits, CopyPlan, DeferredIndexes, engine::Mode};
 use oxferry_schema::{Altered, Ident, Table, connect};
 
 use super::{
-    attached, check,
+    attached, check, duplicates,
     job::{Job, JobTable},
     lock::JobLock,
     native, shape,
@@ -31,6 +31,9 @@ pub(crate) async fn run(args: MigrateArgs) -> Result<(), Failure> {
     let start = start::decide(found, &job.identity, job.args.run.fresh)?;
     let all = check::check(&job, &mut conn).await?;
     let attached = attached::check(&job, &mut conn, &all).await?;
+    if matches!(start, Start::Fresh { .. }) {
+        duplicates::refuse(&job, &mut conn, &all).await?;
+    }
     let tables = job.tables.iter().zip(&all);
     let planned = tables.map(|(table, altered)| Planned::new(table, altered));
     let planned = planned.collect::<Result<Vec<_>, Failure>>()?;

@@ -14,6 +14,7 @@ use oxferry_state::{Checkpoint, Phase, TableProgress, same_definition};
 use super::{
     attached, check,
     checkpoint::Saver,
+    duplicates,
     job::{Job, JobTable},
     shape,
 };
@@ -64,6 +65,7 @@ impl Prepared {
     ) -> Result<Self, Failure> {
         let altered = check::check(job, conn).await?;
         let attached = attached::check(job, conn, &altered).await?;
+        duplicates::refuse(job, conn, &altered).await?;
         // Opening them ends what sessions of an earlier run still do.
         let connections = connections(job).await?;
         if leftovers {

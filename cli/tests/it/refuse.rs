@@ -199,7 +199,11 @@ async fn duplicates_for_a_new_unique_key_end_the_job_and_leave_the_source_alone(
         .await
         .unwrap();
     check_code(&finished, 65);
-    assert!(finished.text().contains("Duplicate"), "{}", finished.text());
+    let text = finished.text();
+    for fact in ["unique index u", "duplicate (", "keys ", "SELECT v1"] {
+        assert!(text.contains(fact), "{text}");
+    }
+    assert_eq!(world.tables_beside().await, Vec::<String>::new());
     let rows: Option<u64> = world
         .conn()
         .await
