@@ -90,7 +90,8 @@ fn key_text(key: &RowKey, columns: &[Column]) -> String {
             _ => column.name.to_string(),
         })
         .collect();
-    format!("CAST(CONCAT_WS(', ',{}) AS BINARY)", texts.join(","))
+    let text = format!("CONCAT_WS(', ',{})", texts.join(","));
+    format!("CAST(CONVERT({text} USING utf8mb4) AS BINARY)")
 }
 
 /// Returns what one part of the index will hold.
@@ -225,8 +226,8 @@ mod tests {
         assert_eq!(
             found.sql(),
             "SELECT v1, COUNT(*), MIN(k), MAX(k) FROM (SELECT LEFT(CONVERT(`v` USING utf8mb4) \
-             COLLATE utf8mb4_0900_ai_ci, 3) AS v1, CAST(CONCAT_WS(', ',`id`) AS BINARY) AS k FROM \
-             `d`.`t`) AS d WHERE v1 IS NOT NULL GROUP BY v1 HAVING COUNT(*) > 1 LIMIT 5"
+             COLLATE utf8mb4_0900_ai_ci, 3) AS v1, CAST(CONVERT(CONCAT_WS(', ',`id`) USING utf8mb4) \
+             AS BINARY) AS k FROM `d`.`t`) AS d WHERE v1 IS NOT NULL GROUP BY v1 HAVING COUNT(*) > 1 LIMIT 5"
         );
         assert_eq!(found.parts(), 1);
     }

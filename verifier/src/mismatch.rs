@@ -108,18 +108,21 @@ impl Mismatches {
 }
 
 impl fmt::Display for Mismatches {
-    /// Writes the number, then one mismatch after the other.
+    /// Writes the number, then the first mismatches, one after the other.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} rows differ", self.count)?;
-        for mismatch in &self.listed {
+        for mismatch in self.listed.iter().take(SHOWN_MAX) {
             write!(f, "; {mismatch}")?;
         }
-        if self.count > u64::try_from(self.listed.len()).unwrap_or(u64::MAX) {
+        if self.listed.len() > SHOWN_MAX {
             f.write_str("; and more")?;
         }
         Ok(())
     }
 }
+
+/// So many mismatches a message shows.
+const SHOWN_MAX: usize = 10;
 
 /// Returns every key in which the two sides differ, in key order, of those that
 /// `counts` says can be judged: not those that changed meanwhile, nor those

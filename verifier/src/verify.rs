@@ -245,7 +245,7 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
                     }
                 }
                 (Step::Done(outcome), _) => {
-                    report(&pass);
+                    self.report(&pass);
                     return match outcome {
                         Outcome::Clean | Outcome::Repaired => Ok(pass),
                         Outcome::NotMended(found) => Err(self.not_mended(found).await),
@@ -397,6 +397,21 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
             .add_comparison(pass.rows_compared(), keys_left);
     }
 
+    fn report(&self, pass: &Pass) {
+        for mismatch in pass.found().listed().iter().take(LOGGED_MAX) {
+            let side = self.sides.get(mismatch.table);
+            let table = side.map_or_else(String::new, |(source, _)| source.name());
+            tracing::warn!(%table, %mismatch, "a row differed, and is copied again");
+        }
+        let (rows, mismatches) = (pass.rows_compared(), pass.found().count());
+        if rows == 0 && mismatches == 0 {
+            // Only rows that had changed were compared again: a matter of course.
+            tracing::debug!("changed rows compared again");
+        } else {
+            tracing::info!(rows, mismatches, "verification pass ended");
+        }
+    }
+
     fn take_repair(&self, pass: &mut Pass, repair: &Repair) {
         pass.handle_repaired(repair);
         self.progress.add_repaired(repair.row_count);
@@ -457,19 +472,6 @@ async fn backward<S: Fingerprints, T: Fingerprints>(
 
 fn keys_of(rows: &[KeyedFingerprint]) -> Vec<Key> {
     rows.iter().map(|(key, _)| key.clone()).collect()
-}
-
-fn report(pass: &Pass) {
-    for mismatch in pass.found().listed().iter().take(LOGGED_MAX) {
-        tracing::warn!(%mismatch, "a row differed, and is copied again");
-    }
-    let (rows, mismatches) = (pass.rows_compared(), pass.found().count());
-    if rows == 0 && mismatches == 0 {
-        // Only rows that had changed were compared again: a matter of course.
-        tracing::debug!("changed rows compared again");
-    } else {
-        tracing::info!(rows, mismatches, "verification pass ended");
-    }
 }
 
 /// Differing rows of a pass that are logged one by one.
