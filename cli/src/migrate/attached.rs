@@ -105,10 +105,10 @@ pub(super) async fn check(
         all.push(attached);
     }
     refuse(&problems)?;
-    let alters: Vec<(&TableName, &Alter)> = job
+    let alters: Vec<(&Table, &Alter)> = job
         .tables
         .iter()
-        .map(|table| (&table.source.name, &table.alter))
+        .map(|table| (&table.source, &table.alter))
         .collect();
     for (table, attached) in job.tables.iter().zip(&all) {
         let change = (&table.source, &table.alter);

@@ -2,7 +2,7 @@
 
 use mysql_async::{Conn, prelude::Queryable};
 
-use super::ProbeError;
+use super::{ProbeError, scratch::Scratch};
 use crate::{
     Alter, Attached, CarriedKey, ErrorClass, ForeignKey, Ident, ReadError, Remedy, ShadowNames,
     Table, TableName, classify, server_code, temporary_name,
@@ -95,8 +95,11 @@ pub async fn try_attached(
     conn: &mut Conn,
     (source, alter): (&Table, &Alter),
     attached: &Attached,
-    altered: &[(&TableName, &Alter)],
+    altered: &[(&Table, &Alter)],
 ) -> Result<Vec<Objection>, ProbeError> {
+    if attached.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut trial = Trial {
         conn,
         names: &ShadowNames::beside(&source.name),
@@ -114,7 +117,7 @@ pub async fn try_attached(
 struct Trial<'a> {
     conn: &'a mut Conn,
     names: &'a ShadowNames,
-    altered: &'a [(&'a TableName, &'a Alter)],
+    altered: &'a [(&'a Table, &'a Alter)],
     found: Vec<Objection>,
     /// Keys tried so far: an index that the server makes for one keeps its name.
     tried: usize,
@@ -127,16 +130,9 @@ impl Trial<'_> {
         alter: &Alter,
         attached: &Attached,
     ) -> Result<(), ProbeError> {
-        self.drop_copies().await?;
-        let probe = self.names.probe.clone();
-        let like = format!("CREATE TABLE {probe} LIKE {}", source.name);
-        self.run("create", like).await?;
-        let statement = alter.statement_for(&probe);
-        let altered = self.conn.query_drop(statement).await;
-        altered.map_err(|error| ProbeError::Statement {
-            table: source.name.plain(),
-            source: error,
-        })?;
+        let mut scratch = Scratch::new(self.conn, source, &self.names.probe, alter);
+        scratch.renew().await?;
+        scratch.alter().await?;
         self.all(attached).await
     }
 
@@ -267,14 +263,15 @@ impl Trial<'_> {
 
     async fn copy_other(&mut self, table: &TableName) -> Result<(), ProbeError> {
         self.drop_other().await?;
-        let other = self.names.probe_other.clone();
-        self.run("create", format!("CREATE TABLE {other} LIKE {table}"))
-            .await?;
-        let alter = self.altered.iter().find(|(name, _)| *name == table);
-        if let Some((_, alter)) = alter {
-            self.run("change", alter.statement_for(&other)).await?;
+        let other = &self.names.probe_other;
+        let altered = self.altered.iter().find(|(one, _)| one.name == *table);
+        if let Some((source, alter)) = altered {
+            let mut scratch = Scratch::new(self.conn, source, other, alter);
+            scratch.renew().await?;
+            return scratch.alter().await;
         }
-        Ok(())
+        let like = format!("CREATE TABLE {other} LIKE {table}");
+        self.run("create", like).await
     }
 
     async fn drop_other(&mut self) -> Result<(), ProbeError> {
