@@ -151,7 +151,12 @@ async fn overtaken(conn: &mut Conn, table: &JobTable) -> Result<Option<u64>, Fai
 
 /// Returns the next automatic value of a table, if it has such a column.
 async fn next_value(conn: &mut Conn, table: &TableName) -> Result<Option<u64>, Failure> {
-    let query = "SELECT auto_increment FROM information_schema.tables WHERE table_schema = ? AND table_name = ?";
+    // The server keeps the number of a column that was dropped or is none any
+    // more. Seen on MySQL 9.7.4.
+    let query = "SELECT t.auto_increment FROM information_schema.tables t \
+        WHERE t.table_schema = ? AND t.table_name = ? AND EXISTS (SELECT 1 \
+        FROM information_schema.columns c WHERE c.table_schema = t.table_schema \
+        AND c.table_name = t.table_name AND c.extra LIKE '%auto_increment%')";
     let value: Option<Option<u64>> = conn
         .exec_first(query, (table.schema.as_str(), table.table.as_str()))
         .await
