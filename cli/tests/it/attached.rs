@@ -312,6 +312,52 @@ async fn children_in_two_databases_follow_the_new_table_when_asked_for() {
     assert_eq!(world.tables_beside().await, ["child"]);
 }
 
+/// Neither could be changed alone: the key's two sides must be of one type.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_parent_and_its_child_are_changed_by_one_job() {
+    let world = World::new(TableSpec::sysbench, 500).await;
+    world
+        .run(&[
+            "CREATE TABLE child (id INT PRIMARY KEY, up INT, CONSTRAINT kept FOREIGN KEY (up) \
+             REFERENCES t (id) ON DELETE CASCADE)",
+            "CREATE TRIGGER tr BEFORE INSERT ON child FOR EACH ROW SET @a = NEW.up",
+            "INSERT INTO child SELECT id, id FROM t",
+        ])
+        .await;
+    let insert = "INSERT INTO t (id, k, c, pad) VALUES (#, 1, 'c', 'p')";
+    let own = "INSERT INTO child VALUES (#, #)";
+    let delete = "DELETE FROM t WHERE id = # - 1000000";
+    let app = App::start(&world, 1_000_001, &[insert, own, delete]).await;
+    let job = |statements: &[&str]| {
+        let migrate = world.oxferry("migrate").arg("--native-ddl").arg("off");
+        statements
+            .iter()
+            .fold(migrate, |job, one| job.arg("--statement").arg(*one))
+    };
+    let parent = "ALTER TABLE t MODIFY id BIGINT NOT NULL";
+    let both = job(&[parent, "ALTER TABLE child CHANGE up parent BIGINT"]);
+    check_code(&both.run(LIMIT).await.unwrap(), 64);
+    world
+        .run(&[
+            "DROP TRIGGER tr",
+            "CREATE TRIGGER tr BEFORE INSERT ON child FOR EACH ROW SET @a = 1",
+        ])
+        .await;
+    check_code(&both.run(LIMIT).await.unwrap(), 0);
+    app.more(5).await;
+    let rounds = app.stop().await;
+    let keys = "CONSTRAINT `kept` FOREIGN KEY (`parent`) REFERENCES `t` (`id`) ON DELETE CASCADE";
+    let child = world.definition("child").await;
+    assert!(child.contains(keys), "{child}");
+    assert!(child.contains("`parent` bigint"), "{child}");
+    let gone = rounds.min(500);
+    let rows = world.number("SELECT COUNT(*) FROM child").await;
+    assert_eq!(rows, 500 + rounds - gone);
+    let orphans = "SELECT COUNT(*) FROM child LEFT JOIN t ON t.id = parent WHERE t.id IS NULL";
+    assert_eq!(world.number(orphans).await, 0);
+    assert_eq!(world.tables_beside().await, ["child"]);
+}
+
 /// A table on which everything hangs, and what was there before.
 async fn loaded(rows: u64) -> (World, Attached, [String; 2]) {
     let world = World::new(TableSpec::sysbench, rows).await;

@@ -71,7 +71,7 @@ async fn a_table_dropped_among_others_stops_the_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trigger_that_comes_up_stops_the_job() {
     let create = "CREATE TRIGGER late BEFORE INSERT ON t FOR EACH ROW SET NEW.k = 1";
-    stops(&[create], 74, "late").await;
+    stops(&[create], 75, "late").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
