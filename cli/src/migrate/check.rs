@@ -99,8 +99,9 @@ async fn check_time_zone(
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "column {} changes from {} to {}, which depends on the time zone ({zone}): this version does \
-         it only on servers in UTC",
+        "column {} changes from {} to {}, which depends on the time zone ({zone}), and where clocks \
+         are turned back makes one value of two: it is done only on servers in UTC; add a column of \
+         the new type, fill it by UPDATEs in your own time zone, then drop the old one",
         from.name.as_str(),
         from.column_type,
         to.column_type
