@@ -84,14 +84,6 @@ impl ChunkSizer {
         self.rows = self.bounded(next);
     }
 
-    /// Takes note of what rows really weigh: `rows` rows had `bytes` bytes.
-    pub fn handle_bytes(&mut self, rows: u64, bytes: u64) {
-        if let Some(row_bytes) = bytes.checked_div(rows) {
-            self.row_bytes = row_bytes.max(1);
-            self.rows = self.bounded(self.rows);
-        }
-    }
-
     /// The byte budget is harder than the lower bound: 100 rows of 4 GiB each
     /// are too many.
     fn bounded(&self, rows: u64) -> u64 {
@@ -168,13 +160,6 @@ mod tests {
         assert_eq!(sizer.rows(), 64);
         let huge = ChunkSizer::new(ChunkLimits::default(), 1 << 40);
         assert_eq!(huge.rows(), 1);
-    }
-
-    #[test]
-    fn rows_that_turn_out_wide_shrink_the_next_chunk() {
-        let mut sizer = sizer();
-        sizer.handle_bytes(10, 10 << 20);
-        assert_eq!(sizer.rows(), 64);
     }
 
     proptest! {
