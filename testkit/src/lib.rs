@@ -5,6 +5,7 @@
 //! that is gone when the test is.
 
 pub mod compare;
+pub mod fuzz;
 pub mod provision;
 pub mod server;
 #[cfg(feature = "sim")]

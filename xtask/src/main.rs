@@ -3,6 +3,7 @@
 mod bench;
 mod cargo;
 mod demo;
+mod fuzz_migrate;
 mod integration;
 mod mysqld;
 mod report;
@@ -35,6 +36,8 @@ enum Command {
     Bench(Bench),
     /// Run the copy engine between simulated servers, seed by seed
     Simulate(simulate::Options),
+    /// Run `oxferry migrate` on random tables, changes and writes, seed by seed
+    FuzzMigrate(fuzz_migrate::Options),
     /// Check the rules of the source tree
     Tidy,
 }
@@ -62,6 +65,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Simulate(options) => simulate::run(options),
         Command::Mysqld(options) => runtime()?.block_on(mysqld::run(options)),
         Command::Demo(options) => runtime()?.block_on(demo::run(options)),
+        Command::FuzzMigrate(options) => runtime()?.block_on(fuzz_migrate::run(options)),
         Command::Bench(Bench::Migrate(options)) => runtime()?.block_on(bench::run(options)),
     }
 }

@@ -133,8 +133,10 @@ fn oxferry(trial: &Trial, schema: &Schema, program: PathBuf) -> Oxferry {
         call = call.arg(option);
     }
     if !matches!(trial.expect, Expect::Native) {
-        // Both make a copy of what the server could change at once.
-        call = call.arg("--defer-cutover").arg("--keep-old-table");
+        // Cases that can be changed at once are copied all the same.
+        for option in ["--native-ddl", "off", "--defer-cutover", "--keep-old-table"] {
+            call = call.arg(option);
+        }
     }
     for option in &trial.options {
         call = call.arg(option);

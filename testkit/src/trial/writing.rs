@@ -177,7 +177,7 @@ impl Writer {
         self.errors
     }
 
-    /// Runs the statements once; an error ends the transaction and the loop.
+    /// Runs the statements once; an error takes its transaction back.
     async fn run_loop(&mut self, number: u64) {
         let after = self.shared.after.load(Ordering::Relaxed);
         let script = self
@@ -186,21 +186,21 @@ impl Writer {
             .filter(|_| after)
             .unwrap_or(&self.script);
         let statements = script.expanded(number, &mut self.rng);
-        let (mut open, mut pending, mut committed) = (false, 0, 0);
+        let (mut open, mut broken, mut pending, mut committed) = (false, false, 0, 0);
         for statement in &statements {
+            if broken {
+                broken = !ends(statement);
+                continue;
+            }
             if let Err(error) = self.conn.query_drop(&**statement).await {
                 self.note(&error, statement);
                 if self.conn.query_drop("ROLLBACK").await.is_err() {
                     self.errors
-                        .push(format!("the session was lost at {statement}"));
+                        .push(format!("the session was lost at {statement:.300}"));
                 }
+                broken = open;
                 open = false;
                 pending = 0;
-                // One statement of several that is refused, such as a
-                // duplicate, isn't the end of those that stand alone.
-                if statements.iter().any(|statement| begins(statement)) {
-                    break;
-                }
                 continue;
             }
             pending += u64::from(self.conn.affected_rows() > 0);

@@ -1,0 +1,5 @@
+SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00';
+UPDATE t JOIN t AS o ON o.id = 1 + {n:5} SET t.a = o.a, t.b = o.b, t.c = o.c, t.d = o.d, t.e = o.e, t.pad = 'w{n}' WHERE t.id = 5 + 1 + {r:600};
+INSERT INTO t (a, b, c, d, e, pad) SELECT a, b, c, d, e, 'new {n}' FROM t WHERE id = 1 + {r:5};
+UPDATE t SET id = 100000 + {n} WHERE id = 5 + 1 + {r:600};
+DELETE FROM t WHERE id = 5 + 1 + {r:600};

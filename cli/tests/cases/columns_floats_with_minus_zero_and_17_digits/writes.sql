@@ -1,0 +1,5 @@
+UPDATE t JOIN t AS o ON o.id = 1 + {n:8} SET t.a = o.a, t.b = o.b, t.c = o.c, t.d = o.d, t.e = o.e, t.pad = 'w{n}' WHERE t.id = 8 + 1 + {r:600};
+INSERT INTO t (a, b, c, d, e, pad) SELECT a, b, c, d, e, 'new {n}' FROM t WHERE id = 1 + {r:8};
+UPDATE t SET id = 100000 + {n} WHERE id = 8 + 1 + {r:600};
+DELETE FROM t WHERE id = 8 + 1 + {r:600};
+UPDATE t SET b = b / 3, a = a / 3 WHERE id = 9 + {r:600} AND ABS(b) < 1e300;

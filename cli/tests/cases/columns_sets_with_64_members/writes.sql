@@ -1,0 +1,5 @@
+UPDATE t JOIN t AS o ON o.id = 1 + {n:5} SET t.a = o.a, t.b = o.b, t.c = o.c, t.pad = 'w{n}' WHERE t.id = 5 + 1 + {r:600};
+INSERT INTO t (a, b, c, pad) SELECT a, b, c, 'new {n}' FROM t WHERE id = 1 + {r:5};
+UPDATE t SET id = 100000 + {n} WHERE id = 5 + 1 + {r:600};
+DELETE FROM t WHERE id = 5 + 1 + {r:600};
+UPDATE t SET a = a ^ 9223372036854775808, b = 'x,É' WHERE id = 6 + {r:600};

@@ -1,0 +1,5 @@
+UPDATE t JOIN t AS o ON o.id = 1 + {n:6} SET t.a = o.a, t.b = o.b, t.c = o.c, t.pad = 'w{n}' WHERE t.id = 6 + 1 + {r:600};
+INSERT INTO t (a, b, c, pad) SELECT a, b, c, 'new {n}' FROM t WHERE id = 1 + {r:6};
+UPDATE t SET id = 100000 + {n} WHERE id = 6 + 1 + {r:600};
+DELETE FROM t WHERE id = 6 + 1 + {r:600};
+UPDATE t SET c = SUBTIME(c, '00:00:01.000001') WHERE id = 7 + {r:600} AND c > '-800:00:00';

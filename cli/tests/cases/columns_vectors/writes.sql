@@ -1,0 +1,5 @@
+UPDATE t JOIN t AS o ON o.id = 1 + {n:3} SET t.a = o.a, t.b = o.b, t.pad = 'w{n}' WHERE t.id = 3 + 1 + {r:600};
+INSERT INTO t (a, b, pad) SELECT a, b, 'new {n}' FROM t WHERE id = 1 + {r:3};
+UPDATE t SET id = 100000 + {n} WHERE id = 3 + 1 + {r:600};
+DELETE FROM t WHERE id = 3 + 1 + {r:600};
+UPDATE t SET a = TO_VECTOR('[{n},{r:100},0.25]') WHERE id = 4 + {r:600};

@@ -1,0 +1,2 @@
+CREATE TABLE t (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, a INT NOT NULL, b VARCHAR(200), c TEXT, j JSON, p POINT NOT NULL SRID 0, v INT);
+INSERT INTO t (a, b, c, j, p, v) WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 700) SELECT i, CONCAT('é text ', i), CONCAT('some words ', i, ' more'), JSON_OBJECT('tags', JSON_ARRAY(i, i + 1)), ST_GeomFromText(CONCAT('POINT(', i, ' 1)')), i FROM s;

@@ -1,0 +1,3 @@
+CREATE TABLE t (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, a INT, b VARCHAR(200), c TEXT, j JSON, p POINT NOT NULL SRID 0, v INT,
+ KEY plain (a), KEY prefix (b(7)), KEY descending (a DESC, b(3) ASC), KEY functional ((a * 2)), KEY low ((LOWER(b))), KEY multi ((CAST(j->'$.tags' AS UNSIGNED ARRAY))), FULLTEXT KEY words (c), FULLTEXT KEY both_ft (b, c), SPATIAL KEY place (p), KEY hidden (v) INVISIBLE, UNIQUE KEY uq (a, v), KEY commented (v) COMMENT 'a %s `x` "y" ''z''');
+INSERT INTO t (a, b, c, j, p, v) WITH RECURSIVE s (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM s WHERE i < 700) SELECT i, CONCAT('é text ', i), CONCAT('some words ', i, ' more'), JSON_OBJECT('tags', JSON_ARRAY(i, i + 1)), ST_GeomFromText(CONCAT('POINT(', i, ' 1)')), i FROM s;
