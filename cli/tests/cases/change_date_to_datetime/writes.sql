@@ -1,0 +1,4 @@
+UPDATE t SET v = DATE_ADD('1999-12-31', INTERVAL {r:9999} DAY) WHERE id = {r:900};
+INSERT INTO t (a, v) VALUES ({n}, DATE_ADD('1999-12-31', INTERVAL {r:9999} DAY));
+UPDATE t SET id = id + 100000 + {n} * 2000, a = 1 WHERE id = {r:900};
+DELETE FROM t WHERE id = {r:1500};

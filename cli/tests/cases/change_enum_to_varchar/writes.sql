@@ -1,0 +1,4 @@
+UPDATE t SET v = ELT(1 + {r:3}, '10', '2', 'é') WHERE id = {r:900};
+INSERT INTO t (a, v) VALUES ({n}, ELT(1 + {r:3}, '10', '2', 'é'));
+UPDATE t SET id = id + 100000 + {n} * 2000, a = 1 WHERE id = {r:900};
+DELETE FROM t WHERE id = {r:1500};

@@ -1,0 +1,4 @@
+UPDATE t SET v = '[1, 2.50, "ß"]' WHERE id = {r:900};
+INSERT INTO t (a, v) VALUES ({n}, '[1, 2.50, "ß"]');
+UPDATE t SET id = id + 100000 + {n} * 2000, a = 1 WHERE id = {r:900};
+DELETE FROM t WHERE id = {r:1500};

@@ -1,0 +1,1 @@
+UPDATE t SET a = a + 1 WHERE id = {r:600};

@@ -1,0 +1,1 @@
+UPDATE t SET b = REPEAT('x', 21) WHERE id = 701;

@@ -1,0 +1,1 @@
+UPDATE t SET c = CONCAT('w', {n}) WHERE id = {r:600};

@@ -1,0 +1,2 @@
+UPDATE t SET v = v + 1;
+UPDATE t SET id = id + 1;

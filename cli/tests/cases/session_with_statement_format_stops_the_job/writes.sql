@@ -1,0 +1,1 @@
+UPDATE t SET a = {n} WHERE id = {r:900};

@@ -1,0 +1,2 @@
+INSERT INTO t (a) VALUES ({n});
+DELETE FROM t WHERE id = {r:1500};

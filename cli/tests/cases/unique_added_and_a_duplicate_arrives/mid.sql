@@ -1,0 +1,1 @@
+UPDATE t SET u = 5 WHERE id = 700;

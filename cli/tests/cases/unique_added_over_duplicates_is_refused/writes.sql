@@ -1,0 +1,1 @@
+UPDATE t SET v = CONCAT('w', {n}) WHERE id = {r:900};

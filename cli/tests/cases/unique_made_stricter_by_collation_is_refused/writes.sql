@@ -1,0 +1,1 @@
+UPDATE t SET u = {n} WHERE id = {r:900};

@@ -1,0 +1,6 @@
+BEGIN;
+SELECT u INTO @a FROM t WHERE id = 1 + {r:900} FOR UPDATE;
+UPDATE t SET u = NULL WHERE u = @a;
+UPDATE t SET u = @a WHERE id = 1 + {r:900} AND u IS NULL;
+COMMIT;
+UPDATE t SET u = 10000 + {n} WHERE id = 1 + {r:900};

@@ -1,0 +1,7 @@
+BEGIN;
+SELECT u INTO @a FROM t WHERE id = 1 + {n:400} FOR UPDATE;
+SELECT u INTO @b FROM t WHERE id = 500 + {n:400} FOR UPDATE;
+UPDATE t SET u = NULL WHERE id = 1 + {n:400};
+UPDATE t SET u = @a WHERE id = 500 + {n:400};
+UPDATE t SET u = @b WHERE id = 1 + {n:400};
+COMMIT;
