@@ -1,4 +1,4 @@
 UPDATE t SET b = CONCAT('Å', {n}), c = 'éÅß' WHERE id = {r:700};
-UPDATE t SET e = 'é', s = 'é,y', f = 'é ' WHERE id = {r:700};
+UPDATE t SET e = 'w', s = 'z,y', f = 'é ' WHERE id = {r:700};
 INSERT INTO t (a, b, c) VALUES ({n}, 'éÅß', 'éÅß');
 DELETE FROM t WHERE id = {r:1500};
