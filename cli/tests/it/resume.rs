@@ -3,14 +3,43 @@
 use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
-use oxferry_testkit::{tables::TableSpec, tool::Signal};
+use oxferry_testkit::{tables::TableSpec, tool::Signal, writer::Writers};
 
 use crate::world::{LIMIT, World, check_code, options};
 
 const CLAUSES: &str = "ADD COLUMN extra INT NOT NULL DEFAULT 7";
 
-/// Kills the job after its log has shown `lines` lines of a phase, so often
-/// that every phase is hit, until it ends by itself.
+/// What became of a job that was to be killed.
+#[derive(PartialEq)]
+enum Fate {
+    Killed,
+    /// It came to its end before.
+    Done,
+}
+
+/// Runs the job and kills it somewhere inside `phase`: after `commits` more
+/// commits of the writers.
+async fn kill_in(world: &World, writers: &Writers, (phase, commits): (&str, u64)) -> Fate {
+    let migrate = world.migrate(CLAUSES).arg("--keep-old-table");
+    let mut running = migrate.spawn().unwrap();
+    if running.wait_phase(phase, LIMIT).await.is_err() {
+        // Nothing but the cleaning up was left: it has ended by itself.
+        check_code(&running.wait_exit(LIMIT).await.unwrap(), 0);
+        return Fate::Done;
+    }
+    writers.wait_for_commits(commits, LIMIT).await.unwrap();
+    // It may have ended by itself already.
+    let _gone = running.signal(Signal::SIGKILL);
+    let finished = running.wait_exit(LIMIT).await.unwrap();
+    if finished.code == Some(0) {
+        return Fate::Done;
+    }
+    assert_eq!(finished.code, None, "{}", finished.text());
+    Fate::Killed
+}
+
+/// Kills the job in one phase after the other, until it ends by itself or was
+/// killed after its last statement.
 async fn survives_kills(world: &World, kills: u32) {
     let writers = world.writers(3, 17).await;
     let phases = [
@@ -18,48 +47,20 @@ async fn survives_kills(world: &World, kills: u32) {
     ];
     let mut dice = fastrand::Rng::with_seed(23);
     let mut landed = 0;
-    for kill in 0..kills {
-        let mut running = world
-            .migrate(CLAUSES)
-            .arg("--keep-old-table")
-            .spawn()
-            .unwrap();
-        let phase = dice.choice(phases).unwrap();
-        if running.wait_phase(phase, LIMIT).await.is_err() {
-            // Nothing but the cleaning up was left: it has ended by itself.
-            check_code(&running.wait_exit(LIMIT).await.unwrap(), 0);
+    for _ in 0..kills {
+        let moment = (*dice.choice(phases.iter()).unwrap(), dice.u64(0..40));
+        if kill_in(world, &writers, moment).await == Fate::Done {
             break;
         }
-        // Somewhere inside the phase: after a few more commits of the writers.
-        writers
-            .wait_for_commits(dice.u64(0..40), LIMIT)
-            .await
-            .unwrap();
-        // It may have ended by itself already.
-        let _gone = running.signal(Signal::SIGKILL);
-        let finished = running.wait_exit(LIMIT).await.unwrap();
-        if finished.code == Some(0) {
-            break;
-        }
-        assert_eq!(finished.code, None, "kill {kill}: {}", finished.text());
         landed += 1;
         if world.tables_beside().await == ["_t_oxold"] {
-            // It was killed after its last statement.
             break;
         }
     }
     assert!(landed > 0, "no kill landed while the job was at work");
-    let left = world.tables_beside().await;
-    if left != ["_t_oxold"] {
-        check_code(
-            &world
-                .migrate(CLAUSES)
-                .arg("--keep-old-table")
-                .run(LIMIT)
-                .await
-                .unwrap(),
-            0,
-        );
+    if world.tables_beside().await != ["_t_oxold"] {
+        let migrate = world.migrate(CLAUSES).arg("--keep-old-table");
+        check_code(&migrate.run(LIMIT).await.unwrap(), 0);
     }
     writers.wait_for_commits(20, LIMIT).await.unwrap();
     world.check_against_old(&writers.stop().await).await;
