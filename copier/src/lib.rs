@@ -11,6 +11,7 @@ mod chunker;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod connections;
+mod document;
 pub mod engine;
 mod error;
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The statements that copy and apply, as text.
 
+use std::collections::BTreeMap;
+
 use oxferry_schema::{KeySide, Predicate};
 
 use crate::{CopyPlan, param};
@@ -22,6 +24,8 @@ pub(crate) struct Statements {
     insert: String,
     /// One row's places: `(?,CAST(? AS DATE))`.
     places: String,
+    /// The same, one by one.
+    each_place: Vec<String>,
 }
 
 impl Statements {
@@ -58,6 +62,7 @@ impl Statements {
             replace: format!("REPLACE INTO {target} ({targets}) VALUES "),
             insert: format!("INSERT INTO {target} ({targets}) VALUES "),
             places: format!("({})", places.join(",")),
+            each_place: places,
         }
     }
 
@@ -105,6 +110,22 @@ impl Statements {
     /// Writes `count` whole rows; one that meets another row is an error.
     pub(crate) fn insert(&self, count: usize) -> String {
         self.rows(&self.insert, count)
+    }
+
+    /// Writes one row, of which `special` says the columns, counted among the
+    /// written ones, that have an expression of their own. As
+    /// [`Statements::replace`], or as [`Statements::insert`].
+    pub(crate) fn special(&self, replaces: bool, special: &BTreeMap<usize, String>) -> String {
+        let verb = if replaces {
+            &self.replace
+        } else {
+            &self.insert
+        };
+        let places = self.each_place.iter().enumerate();
+        let places: Vec<&str> = places
+            .map(|(at, place)| special.get(&at).unwrap_or(place).as_str())
+            .collect();
+        format!("{verb}({})", places.join(","))
     }
 
     fn rows(&self, verb: &str, count: usize) -> String {

@@ -1,8 +1,10 @@
-//! JSON documents in the server's binary form, to the text that it prints.
+//! JSON documents in the server's binary form, to the text that it prints, and
+//! to what that text doesn't tell.
 
 use std::io::Write;
 
 use mysql_async::Value;
+use oxferry_schema::JsonValue;
 
 use super::{DecodeError, Reader, decimal, temporal};
 
@@ -11,25 +13,31 @@ use super::{DecodeError, Reader, decimal, temporal};
 /// Source: MySQL 9.7, `sql-common/json_syntax_check.h`, `JSON_DOCUMENT_MAX_DEPTH`.
 const DEPTH_MAX: u8 = 100;
 
+/// A document's text, and the values inside whose type it doesn't tell, each
+/// with its path.
+pub(crate) type Document = (Vec<u8>, Vec<(String, JsonValue)>);
+
 /// Writes a binary document as the text that `SELECT` would show.
 ///
 /// Numbers keep their type: a double is never written like an integer.
 /// Source: MySQL 9.7, `sql-common/json_binary.h` (the format) and
 /// `sql-common/json_dom.cc`, `wrapper_to_string` (the text).
-pub(crate) fn text(document: &[u8]) -> Result<Vec<u8>, DecodeError> {
+pub(crate) fn read(document: &[u8]) -> Result<Document, DecodeError> {
     // An empty document stands for `null`, see `json_binary::parse_binary`.
     if document.is_empty() {
-        return Ok(b"null".to_vec());
+        return Ok((b"null".to_vec(), Vec::new()));
     }
     let mut writer = Writer {
         text: Vec::with_capacity(document.len() * 2),
         // No part of a document grows by more than this when it is printed.
         length_max: document.len() * 8 + 64,
+        leaves: Vec::new(),
+        legs: Vec::new(),
     };
     let mut reader = Reader::new(document);
     let kind = reader.byte(FIELD)?;
     writer.value(kind, reader.rest(), 0)?;
-    Ok(writer.text)
+    Ok((writer.text, writer.leaves))
 }
 
 const FIELD: &str = "JSON";
@@ -50,14 +58,24 @@ impl Width {
     const LARGE: Self = Self(4);
 }
 
-struct Writer {
+struct Writer<'d> {
     text: Vec<u8>,
     length_max: usize,
+    leaves: Vec<(String, JsonValue)>,
+    /// The way to the value that is being written.
+    legs: Vec<Leg<'d>>,
 }
 
-impl Writer {
+/// One step on the way to a value.
+#[derive(Clone, Copy)]
+enum Leg<'d> {
+    Index(u64),
+    Key(&'d [u8]),
+}
+
+impl<'d> Writer<'d> {
     /// Writes the value that stands at the start of `data`.
-    fn value(&mut self, kind: u8, data: &[u8], depth: u8) -> Result<(), DecodeError> {
+    fn value(&mut self, kind: u8, data: &'d [u8], depth: u8) -> Result<(), DecodeError> {
         // Entries of a broken document may share their values: without this
         // bound its text could grow without end.
         if depth > DEPTH_MAX || self.text.len() > self.length_max {
@@ -106,20 +124,22 @@ impl Writer {
         Ok(())
     }
 
-    fn array(&mut self, data: &[u8], width: Width, depth: u8) -> Result<(), DecodeError> {
+    fn array(&mut self, data: &'d [u8], width: Width, depth: u8) -> Result<(), DecodeError> {
         let (count, data, mut entries) = container(data, width)?;
         self.text.push(b'[');
         for at in 0..count {
             if at > 0 {
                 self.text.extend_from_slice(b", ");
             }
+            self.legs.push(Leg::Index(at));
             self.entry(data, &mut entries, width, depth)?;
+            self.legs.pop();
         }
         self.text.push(b']');
         Ok(())
     }
 
-    fn object(&mut self, data: &[u8], width: Width, depth: u8) -> Result<(), DecodeError> {
+    fn object(&mut self, data: &'d [u8], width: Width, depth: u8) -> Result<(), DecodeError> {
         let (count, data, mut keys) = container(data, width)?;
         let mut entries = keys;
         entries.take(count * u64::from(width.0 + 2), FIELD)?;
@@ -130,9 +150,12 @@ impl Writer {
             }
             let offset = keys.little(width.0, FIELD)?;
             let length = keys.little(2, FIELD)?;
-            self.string(slice(data, offset)?.take(length, FIELD)?);
+            let key = slice(data, offset)?.take(length, FIELD)?;
+            self.string(key);
             self.text.extend_from_slice(b": ");
+            self.legs.push(Leg::Key(key));
             self.entry(data, &mut entries, width, depth)?;
+            self.legs.pop();
         }
         self.text.push(b'}');
         Ok(())
@@ -142,8 +165,8 @@ impl Writer {
     /// small enough, else at the offset that the entry holds.
     fn entry(
         &mut self,
-        data: &[u8],
-        entries: &mut Reader<'_>,
+        data: &'d [u8],
+        entries: &mut Reader<'d>,
         width: Width,
         depth: u8,
     ) -> Result<(), DecodeError> {
@@ -161,25 +184,9 @@ impl Writer {
         self.value(kind, slice(data, offset)?.rest(), depth + 1)
     }
 
-    /// Writes a quoted string, escaped as `double_quote` of the server does.
+    /// Writes a quoted string.
     fn string(&mut self, bytes: &[u8]) {
-        self.text.push(b'"');
-        for byte in bytes {
-            match byte {
-                b'"' | b'\\' => self.text.extend_from_slice(&[b'\\', *byte]),
-                0x08 => self.text.extend_from_slice(b"\\b"),
-                0x09 => self.text.extend_from_slice(b"\\t"),
-                0x0A => self.text.extend_from_slice(b"\\n"),
-                0x0C => self.text.extend_from_slice(b"\\f"),
-                0x0D => self.text.extend_from_slice(b"\\r"),
-                0x00..=0x1F => {
-                    let escaped = format!("\\u{byte:04x}");
-                    self.text.extend_from_slice(escaped.as_bytes());
-                }
-                _ => self.text.push(*byte),
-            }
-        }
-        self.text.push(b'"');
+        quote(&mut self.text, bytes);
     }
 
     /// Writes the shortest text that reads as the same double, with `.0`
@@ -206,43 +213,69 @@ impl Writer {
         self.display(format_args!("{plain}{point}"))
     }
 
-    /// Writes a value of an SQL type.
+    /// Writes a value of an SQL type, and notes which.
     fn opaque(&mut self, kind: u8, data: &[u8]) -> Result<(), DecodeError> {
         let mut reader = Reader::new(data);
-        match kind {
+        let value = match kind {
             246 => {
-                let [precision, scale] = reader.array(FIELD)?;
-                let text = decimal::read(&mut reader, precision, scale)?;
-                self.text.extend_from_slice(&text);
-                Ok(())
-            }
-            7 | 12 => match temporal::packed_datetime(reader.little(8, FIELD)?) {
-                Value::Date(y, mo, d, h, mi, s, us) => self.display(format_args!(
-                    "\"{y:04}-{mo:02}-{d:02} {h:02}:{mi:02}:{s:02}.{us:06}\""
-                )),
-                _ => Err(invalid(kind.into())),
-            },
-            10 => match temporal::packed_datetime(reader.little(8, FIELD)?) {
-                Value::Date(y, mo, d, ..) => {
-                    self.display(format_args!("\"{y:04}-{mo:02}-{d:02}\""))
+                let [digits, scale] = reader.array(FIELD)?;
+                let text = decimal::read(&mut reader, digits, scale)?;
+                let text = String::from_utf8(text).map_err(|_| invalid(kind.into()))?;
+                self.text.extend_from_slice(text.as_bytes());
+                JsonValue::Decimal {
+                    text,
+                    digits,
+                    scale,
                 }
-                _ => Err(invalid(kind.into())),
-            },
+            }
+            7 | 10 | 12 => {
+                let moment = temporal::packed_datetime(reader.little(8, FIELD)?);
+                let text = moment_text(&moment, kind).ok_or_else(|| invalid(kind.into()))?;
+                self.display(format_args!("\"{text}\""))?;
+                match kind {
+                    7 => JsonValue::Timestamp(text),
+                    10 => JsonValue::Date(text),
+                    _ => JsonValue::DateTime(text),
+                }
+            }
             11 => match temporal::packed_time(i64::from_le_bytes(reader.array(FIELD)?)) {
                 Value::Time(negative, d, h, m, s, us) => {
                     let sign = if negative { "-" } else { "" };
                     let hours = d * 24 + u32::from(h);
-                    self.display(format_args!("\"{sign}{hours:02}:{m:02}:{s:02}.{us:06}\""))
+                    let text = format!("{sign}{hours:02}:{m:02}:{s:02}.{us:06}");
+                    self.display(format_args!("\"{text}\""))?;
+                    JsonValue::Time(text)
                 }
-                _ => Err(invalid(kind.into())),
+                _ => return Err(invalid(kind.into())),
             },
-            other => {
-                self.display(format_args!("\"base64:type{other}:"))?;
+            type_code => {
+                self.display(format_args!("\"base64:type{type_code}:"))?;
                 self.base64(data);
                 self.text.push(b'"');
-                Ok(())
+                JsonValue::Bytes {
+                    type_code,
+                    bytes: data.into(),
+                }
+            }
+        };
+        let path = self.path()?;
+        self.leaves.push((path, value));
+        Ok(())
+    }
+
+    /// The path of the value that is being written.
+    fn path(&self) -> Result<String, DecodeError> {
+        let mut path = b"$".to_vec();
+        for leg in &self.legs {
+            match leg {
+                Leg::Index(at) => path.extend_from_slice(format!("[{at}]").as_bytes()),
+                Leg::Key(key) => {
+                    path.push(b'.');
+                    quote(&mut path, key);
+                }
             }
         }
+        String::from_utf8(path).map_err(|_| invalid(0))
     }
 
     fn base64(&mut self, data: &[u8]) {
@@ -261,6 +294,38 @@ impl Writer {
             }
         }
     }
+}
+
+/// The text of a date (type 10), or of a date and a time.
+fn moment_text(moment: &Value, kind: u8) -> Option<String> {
+    let Value::Date(y, mo, d, h, mi, s, us) = moment else {
+        return None;
+    };
+    Some(match kind {
+        10 => format!("{y:04}-{mo:02}-{d:02}"),
+        _ => format!("{y:04}-{mo:02}-{d:02} {h:02}:{mi:02}:{s:02}.{us:06}"),
+    })
+}
+
+/// Appends a quoted string, escaped as `double_quote` of the server does.
+fn quote(text: &mut Vec<u8>, bytes: &[u8]) {
+    text.push(b'"');
+    for byte in bytes {
+        match byte {
+            b'"' | b'\\' => text.extend_from_slice(&[b'\\', *byte]),
+            0x08 => text.extend_from_slice(b"\\b"),
+            0x09 => text.extend_from_slice(b"\\t"),
+            0x0A => text.extend_from_slice(b"\\n"),
+            0x0C => text.extend_from_slice(b"\\f"),
+            0x0D => text.extend_from_slice(b"\\r"),
+            0x00..=0x1F => {
+                let escaped = format!("\\u{byte:04x}");
+                text.extend_from_slice(escaped.as_bytes());
+            }
+            _ => text.push(*byte),
+        }
+    }
+    text.push(b'"');
 }
 
 /// Opens an array or object: its count, its bytes, and a reader of its entries.
@@ -303,7 +368,7 @@ mod tests {
     #[track_caller]
     fn check(document: &[u8], expected: &str) {
         assert_eq!(
-            String::from_utf8(text(document).unwrap()).unwrap(),
+            String::from_utf8(read(document).unwrap().0).unwrap(),
             expected
         );
     }
@@ -363,6 +428,36 @@ mod tests {
     }
 
     #[test]
+    fn a_value_of_an_sql_type_is_told_with_its_path() {
+        // {"a\"": [1, <bytes>]}
+        let array = [
+            &[2, 0, 16, 0][..],
+            &[0x05, 1, 0, 0x0F, 10, 0],
+            &[252, 3],
+            b"abc",
+            &[0],
+        ]
+        .concat();
+        let object = [
+            &[0x00, 1, 0, 29, 0][..],
+            &[11, 0, 2, 0, 0x02, 13, 0],
+            b"a\"",
+            &array,
+        ]
+        .concat();
+        let (text, leaves) = read(&object).unwrap();
+        assert_eq!(
+            String::from_utf8(text).unwrap(),
+            r#"{"a\"": [1, "base64:type252:YWJj"]}"#
+        );
+        let value = JsonValue::Bytes {
+            type_code: 252,
+            bytes: b"abc"[..].into(),
+        };
+        assert_eq!(leaves, [(r#"$."a\""[1]"#.to_owned(), value)]);
+    }
+
+    #[test]
     fn an_empty_document_is_null() {
         check(&[], "null");
     }
@@ -383,7 +478,7 @@ mod tests {
                 document.extend(at.to_le_bytes());
             }
         }
-        assert!(text(&document).is_err());
+        assert!(read(&document).is_err());
     }
 
     proptest! {
@@ -392,7 +487,7 @@ mod tests {
             kind in 0..16_u8,
             bytes in prop::collection::vec(prop_oneof![0..24_u8, any::<u8>()], 0..200),
         ) {
-            let _ = text(&[vec![kind], bytes].concat());
+            let _ = read(&[vec![kind], bytes].concat());
         }
     }
 }

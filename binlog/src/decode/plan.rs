@@ -1,7 +1,7 @@
 //! How to read one table's rows, worked out once for each table map.
 
 use mysql_async::Value;
-use oxferry_schema::{Column, Row, Table};
+use oxferry_schema::{Column, JsonLeaf, Row, Table};
 
 use super::{
     DecodeError, Reader, RowsKind, TableMap,
@@ -79,18 +79,26 @@ impl Plan {
         let nulls = self.columns.len().div_ceil(8) as u64;
         let nulls = reader.take(nulls, "bits of the columns that are NULL")?;
         let mut values = Vec::with_capacity(self.columns.len());
+        let mut leaves = Vec::new();
         for (at, (kind, name)) in self.columns.iter().enumerate() {
             let byte = nulls.get(at / 8).copied().unwrap_or_default();
-            values.push(if byte >> (at % 8) & 1 == 1 {
-                Value::NULL
-            } else {
-                kind.read(reader).map_err(|source| DecodeError::Value {
-                    column: name.to_string(),
-                    source: Box::new(source),
-                })?
-            });
+            if byte >> (at % 8) & 1 == 1 {
+                values.push(Value::NULL);
+                continue;
+            }
+            let read = kind.read_with_leaves(reader);
+            let (value, found) = read.map_err(|source| DecodeError::Value {
+                column: name.to_string(),
+                source: Box::new(source),
+            })?;
+            values.push(value);
+            leaves.extend(found.into_iter().map(|(path, value)| JsonLeaf {
+                column: at,
+                path,
+                value,
+            }));
         }
-        Ok(Row::new(values))
+        Ok(Row::new(values).with_leaves(leaves))
     }
 }
 

@@ -1,10 +1,27 @@
 //! One column's value out of a row image.
 
 use mysql_async::Value;
+use oxferry_schema::JsonValue;
 
 use super::{DecodeError, Reader, decimal, json, kind::Kind, temporal};
 
 impl Kind {
+    /// Reads a value that isn't NULL, in the form that
+    /// [`Row`](oxferry_schema::Row) says, and what the text of a JSON document
+    /// doesn't tell.
+    pub(crate) fn read_with_leaves(
+        &self,
+        reader: &mut Reader<'_>,
+    ) -> Result<(Value, Vec<(String, JsonValue)>), DecodeError> {
+        match self {
+            Self::Json { length_bytes } => {
+                let document = bytes(reader, *length_bytes)?;
+                json::read(document).map(|(text, leaves)| (Value::Bytes(text), leaves))
+            }
+            other => other.read(reader).map(|value| (value, Vec::new())),
+        }
+    }
+
     /// Reads a value that isn't NULL, in the form that
     /// [`Row`](oxferry_schema::Row) says.
     pub(crate) fn read(&self, reader: &mut Reader<'_>) -> Result<Value, DecodeError> {
@@ -35,7 +52,7 @@ impl Kind {
             }
             Self::Json { length_bytes } => {
                 let document = bytes(reader, *length_bytes)?;
-                json::text(document).map(Value::Bytes)
+                json::read(document).map(|(text, _)| Value::Bytes(text))
             }
             Self::Enum { bytes, members } => {
                 let number = reader.little(*bytes, "ENUM")?;

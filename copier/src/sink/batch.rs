@@ -1,14 +1,15 @@
 //! Applying changes to the target.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use mysql_async::{Conn, Error as DriverError, prelude::Queryable};
-use oxferry_schema::{Key, Row, TableName, Value};
+use oxferry_schema::{JsonLeaf, Key, Row, TableName, Value};
 
 use super::{APPLY_BYTES_MAX, Applied, SelectSink, chunk::Write};
 use crate::{
     Batch, WorkLimits,
     connections::{Named, Session, Unit},
+    document,
     error::Task,
     param,
     pieces::{PieceLimits, pieces},
@@ -97,6 +98,46 @@ impl ApplyUnit<'_> {
     }
 
     async fn write_rows(
+        &self,
+        conn: &mut Conn,
+        rows: &[&Row],
+        (bytes, how): (usize, Write),
+    ) -> Result<(), DriverError> {
+        let (special, plain): (Vec<&Row>, Vec<&Row>) =
+            rows.iter().partition(|row| !row.leaves().is_empty());
+        self.write_plain(conn, &plain, (bytes, how)).await?;
+        for row in special {
+            self.write_special(conn, row, how).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes a row with JSON documents whose text isn't all that there is.
+    async fn write_special(
+        &self,
+        conn: &mut Conn,
+        row: &Row,
+        how: Write,
+    ) -> Result<(), DriverError> {
+        let mut expressions = BTreeMap::new();
+        let mut params = Vec::new();
+        for (at, (ordinal, from, to)) in self.sink.plan.pairs().enumerate() {
+            let value = row.values().get(ordinal).ok_or_else(short_row)?;
+            let leaves = row.leaves().iter().filter(|leaf| leaf.column == ordinal);
+            let leaves: Vec<&JsonLeaf> = leaves.collect();
+            if leaves.is_empty() {
+                params.push(param::parameter(value, from, to));
+            } else {
+                expressions.insert(at, document::expression(&leaves));
+                params.extend(document::params(value, &leaves));
+            }
+        }
+        let replaces = matches!(how, Write::Replace);
+        let sql = self.sink.statements.special(replaces, &expressions);
+        conn.exec_drop(sql, params).await
+    }
+
+    async fn write_plain(
         &self,
         conn: &mut Conn,
         rows: &[&Row],

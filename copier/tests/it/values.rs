@@ -2,7 +2,7 @@
 
 use mysql_async::prelude::Queryable;
 use oxferry_copier::{KeyedChange, RowSink, engine::Mode};
-use oxferry_schema::{Column, KeyRange, Row, Value};
+use oxferry_schema::{Column, JsonLeaf, JsonValue, KeyRange, Row, Value};
 
 use crate::bed::{Bed, batch, key};
 
@@ -451,3 +451,70 @@ const CONVERSIONS: &[(&str, &str, &[&str])] = &[
         &["'ü'"],
     ),
 ];
+
+#[tokio::test]
+async fn json_documents_keep_the_types_of_their_values() {
+    let mut bed = Bed::new(&[
+        "CREATE TABLE t (id INT PRIMARY KEY, c JSON)",
+        "CREATE TABLE n (id INT PRIMARY KEY, c JSON)",
+    ])
+    .await;
+    let moment = || "2020-01-02 03:04:05.000006".to_owned();
+    let bytes = |type_code, bytes: &[u8]| JsonValue::Bytes {
+        type_code,
+        bytes: bytes.into(),
+    };
+    let decimal = JsonValue::Decimal {
+        text: "1.10".to_owned(),
+        digits: 3,
+        scale: 2,
+    };
+    let values = [
+        (decimal, "DECIMAL"),
+        (JsonValue::Date("2020-01-02".to_owned()), "DATE"),
+        (JsonValue::DateTime(moment()), "DATETIME"),
+        (
+            JsonValue::DateTime("0000-00-00 00:00:00.000000".to_owned()),
+            "DATETIME",
+        ),
+        (JsonValue::Timestamp(moment()), "TIMESTAMP"),
+        (JsonValue::Time("-838:59:58.000001".to_owned()), "TIME"),
+        (bytes(15, b"\0a"), "BLOB"),
+        (bytes(16, &[2, 5]), "BIT"),
+        (bytes(249, b"\0a"), "BLOB"),
+        (bytes(250, b"\0a"), "BLOB"),
+        (bytes(251, b"\0a"), "BLOB"),
+        (bytes(252, b"\0a"), "BLOB"),
+        (bytes(254, b"\0a"), "BLOB"),
+    ];
+    let leaves: Vec<JsonLeaf> = values
+        .iter()
+        .enumerate()
+        .map(|(at, (value, _))| JsonLeaf {
+            column: 1,
+            path: format!("$.\"a b\"[{at}]"),
+            value: value.clone(),
+        })
+        .collect();
+    let text = format!("{{\"a b\": {:?}}}", [0; 13]);
+    let row = Row::new([Value::Int(1), Value::from(text)]).with_leaves(leaves);
+    let change = KeyedChange {
+        key: key(&[1]),
+        image: Some(row),
+    };
+    let sink = bed.sink(Mode::Ranged).await;
+    sink.apply(&batch(vec![change])).await.unwrap();
+    for (at, (_, expected)) in values.iter().enumerate() {
+        let read = format!("SELECT JSON_TYPE(JSON_EXTRACT(c, '$.\"a b\"[{at}]')) FROM n");
+        let found: Option<String> = bed.conn.query_first(read).await.unwrap();
+        assert_eq!(found.as_deref(), Some(*expected), "{at}");
+    }
+    let read = "SELECT CAST(c AS CHAR) FROM n";
+    let found: Option<String> = bed.conn.query_first(read).await.unwrap();
+    assert_eq!(
+        found.as_deref(),
+        Some(
+            r#"{"a b": [1.10, "2020-01-02", "2020-01-02 03:04:05.000006", "0000-00-00 00:00:00.000000", "2020-01-02 03:04:05.000006", "-838:59:58.000001", "base64:type15:AGE=", "base64:type16:AgU=", "base64:type249:AGE=", "base64:type250:AGE=", "base64:type251:AGE=", "base64:type252:AGE=", "base64:type254:AGE="]}"#
+        )
+    );
+}
