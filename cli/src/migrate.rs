@@ -120,12 +120,22 @@ async fn at_once(args: &MigrateArgs, interrupt: &Interrupt) -> Result<Rest, Fail
         interrupted = interrupt.wanted() => return Err(interrupted),
     };
     if let Some(rest) = decided.mixed() {
-        let (job, mut conn) = Job::look(args.clone(), rest).await?;
-        let (found, _) = look_around(&job, &mut conn).await?;
-        start::decide(found, &job.identity, job.args.run.fresh)?;
-        check::check(&job, &mut conn).await?;
+        tokio::select! {
+            checked = check_rest(args, rest) => checked?,
+            interrupted = interrupt.wanted() => return Err(interrupted),
+        }
     }
     decided.apply(&args.cutover, interrupt).await
+}
+
+/// Checks all of what is to be copied that can be checked before it is.
+async fn check_rest(args: &MigrateArgs, rest: Rest) -> Result<(), Failure> {
+    let (job, mut conn) = Job::look(args.clone(), rest).await?;
+    let (found, _) = look_around(&job, &mut conn).await?;
+    start::decide(found, &job.identity, job.args.run.fresh)?;
+    let altered = check::check(&job, &mut conn).await?;
+    attached::check(&job, &mut conn, &altered).await?;
+    duplicates::refuse(&job, &mut conn, &altered).await
 }
 
 struct Work<'a> {

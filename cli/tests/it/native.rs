@@ -351,6 +351,36 @@ async fn none_of_several_tables_is_changed_when_one_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn none_of_several_tables_is_changed_when_triggers_or_rows_of_another_are_in_the_way() {
+    let world = world_of_three().await;
+    sql(
+        &world,
+        "CREATE TRIGGER tr BEFORE UPDATE ON t FOR EACH ROW SET @c = NEW.c",
+    )
+    .await;
+    sql(&world, "UPDATE t SET pad = 'same' WHERE id < 3").await;
+    for (change, code, fact) in [
+        ("DROP COLUMN c, FORCE", 64, "Unknown column 'c'"),
+        ("ADD UNIQUE (pad), FORCE", 65, "duplicate ('same')"),
+    ] {
+        let finished = world
+            .oxferry("migrate")
+            .arg("--statement")
+            .arg("ALTER TABLE a ADD x INT")
+            .arg("--statement")
+            .arg(format!("ALTER TABLE t {change}"))
+            .run(LIMIT)
+            .await
+            .unwrap();
+        check_code(&finished, code);
+        check_says(&finished, &[fact]);
+    }
+    let mut conn = world.conn().await;
+    let x: Vec<mysql_async::Row> = conn.query("SHOW COLUMNS FROM a LIKE 'x'").await.unwrap();
+    assert_eq!(x.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_copy_is_resumed_after_other_tables_were_changed_at_once() {
     let world = world_of_three().await;
     let mut holder = world.conn().await;
