@@ -13,7 +13,7 @@ use oxferry_state::{Checkpoint, Phase};
 use crate::{
     args::CleanupArgs,
     failure::Failure,
-    migrate::{JobLock, Store, plan_of},
+    migrate::{JobLock, Store, drop_together, plan_of},
     source,
 };
 
@@ -173,16 +173,28 @@ impl Group {
         all.into_iter().cloned().collect()
     }
 
-    /// Everything that is left, checkpoints last: while they stand, a repeated
-    /// cleanup knows what the rest is.
-    fn in_order(&self) -> impl Iterator<Item = &TableName> {
+    /// What is to be removed, in two steps, checkpoints last: while they stand,
+    /// a repeated cleanup knows what the rest is. New tables may refer to each
+    /// other, so each step is one statement.
+    fn removed(&self) -> [Vec<&TableName>; 2] {
         let of = |state: bool| {
-            self.tables.iter().flat_map(move |left| {
+            let all = self.tables.iter().flat_map(move |left| {
                 let names = left.tables.iter();
                 names.filter(move |name| (**name == left.names.state) == state)
-            })
+            });
+            all.filter(|table| self.verdict(table) == Verdict::Remove)
+                .collect()
         };
-        of(false).chain(of(true))
+        [of(false), of(true)]
+    }
+
+    /// What is kept, and why.
+    fn kept(&self) -> impl Iterator<Item = (&TableName, &'static str)> {
+        let all = self.tables.iter().flat_map(|left| &left.tables);
+        all.filter_map(|table| match self.verdict(table) {
+            Verdict::Keep(why) => Some((table, why)),
+            Verdict::Remove => None,
+        })
     }
 
     /// The old tables hold the rows from before the cutover: they are removed
@@ -258,17 +270,16 @@ async fn clean(
     if execute {
         group.complete(url).await?;
     }
-    for table in group.in_order() {
-        match group.verdict(table) {
-            Verdict::Keep(why) => tracing::info!(table = %table.plain(), "kept: {why}"),
-            Verdict::Remove if execute => {
-                let drop = format!("DROP TABLE IF EXISTS {table}");
-                conn.query_drop(drop)
-                    .await
-                    .map_err(|error| failed(error, "drop a table"))?;
-                tracing::info!(table = %table.plain(), "removed");
-            }
-            Verdict::Remove => tracing::info!(table = %table.plain(), "left behind"),
+    for (table, why) in group.kept() {
+        tracing::info!(table = %table.plain(), "kept: {why}");
+    }
+    for tables in group.removed() {
+        if execute {
+            drop_together(conn, &tables).await?;
+        }
+        let what = if execute { "removed" } else { "left behind" };
+        for table in tables {
+            tracing::info!(table = %table.plain(), "{what}");
         }
     }
     drop(lock);
@@ -346,9 +357,9 @@ mod tests {
         let found = groups(&tables, &["t", "u"], Phase::Copy);
         assert_eq!(found.len(), 2);
         assert!(found[0].is_about(&name("u")) && !found[0].is_about(&name("v")));
-        let order: Vec<&TableName> = found[0].in_order().collect();
-        assert_eq!(order.last(), Some(&&name("_t_oxstate")));
-        assert_eq!(order.len(), 3);
+        let [first, last] = found[0].removed();
+        assert_eq!(first, [&name("_t_oxnew"), &name("_u_oxnew")]);
+        assert_eq!(last, [&name("_t_oxstate")]);
     }
 
     #[test]

@@ -48,7 +48,9 @@ use crate::{args::MigrateArgs, failure::Failure, log::Log};
 /// How long the end of an earlier run's cutover session is waited for.
 const EARLIER_MAX: Duration = Duration::from_secs(30);
 
-pub(crate) use self::{attached::plan_of, checkpoint::Store, lock::JobLock, plan::run as plan};
+pub(crate) use self::{
+    attached::plan_of, checkpoint::Store, lock::JobLock, plan::run as plan, prepare::drop_together,
+};
 
 /// Runs a job to its end, or to the point at which it can be resumed.
 ///

@@ -295,22 +295,41 @@ pub(super) async fn check_unchanged(job: &Job, conn: &mut Conn) -> Result<(), Fa
 }
 
 /// The job's own checkpoint, which says what the rest is, goes later.
+///
+/// One statement for all: a run that was ended at its cutover may have left a
+/// new table that refers to another one.
 async fn drop_leftovers(job: &Job, conn: &mut Conn) -> Result<(), Failure> {
+    let mut all = Vec::new();
     for table in &job.tables {
         let names = &table.names;
+        all.extend([&names.shadow, &names.sentinel]);
+        all.extend([&names.probe, &names.probe_other]);
         // Another job may have begun with a table that isn't this one's first.
-        let foreign = (names.state != job.state).then_some(&names.state);
-        // One copy may refer to the other.
-        let probes = format!("{}, {}", names.probe, names.probe_other);
-        let all = [names.shadow.to_string(), names.sentinel.to_string(), probes];
-        for tables in all.into_iter().chain(foreign.map(ToString::to_string)) {
-            conn.query_drop(format!("DROP TABLE IF EXISTS {tables}"))
-                .await
-                .map_err(|error| {
-                    Failure::new(Remedy::Retry, error).context(format!("dropping {tables}"))
-                })?;
-        }
-        tracing::info!(table = %names.shadow.plain(), "dropped what an earlier run had built");
+        all.extend((names.state != job.state).then_some(&names.state));
+    }
+    drop_together(conn, &all).await?;
+    for table in &job.tables {
+        let shadow = table.names.shadow.plain();
+        tracing::info!(table = %shadow, "dropped what an earlier run had built");
     }
     Ok(())
+}
+
+/// Drops tables in one statement, which may refer to each other; none is
+/// dropped where one can't be. What isn't there is no error.
+pub(crate) async fn drop_together(conn: &mut Conn, tables: &[&TableName]) -> Result<(), Failure> {
+    if tables.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = tables.iter().map(ToString::to_string).collect();
+    let names = names.join(", ");
+    conn.query_drop(format!("DROP TABLE IF EXISTS {names}"))
+        .await
+        .map_err(|error| {
+            let remedy = match oxferry_schema::classify(&error).remedy() {
+                Remedy::Bug => Remedy::Retry,
+                remedy => remedy,
+            };
+            Failure::new(remedy, error).context(format!("dropping {names}"))
+        })
 }

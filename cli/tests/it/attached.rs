@@ -358,6 +358,44 @@ async fn a_parent_and_its_child_are_changed_by_one_job() {
     assert_eq!(world.tables_beside().await, ["child"]);
 }
 
+/// A run that is killed between the attaching and the rename leaves a new table
+/// that refers to another one: neither could be dropped before the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn new_tables_that_refer_to_each_other_are_dropped_together() {
+    let world = World::new(TableSpec::sysbench, 50).await;
+    world
+        .run(&[
+            "CREATE TABLE child (id INT PRIMARY KEY, up INT, FOREIGN KEY (up) REFERENCES t (id))",
+        ])
+        .await;
+    let job = || {
+        let migrate = world.oxferry("migrate").arg("--native-ddl").arg("off");
+        let tables = ["t", "child"].into_iter();
+        tables.fold(migrate, |job, table| {
+            let statement = format!("ALTER TABLE {table} FORCE");
+            job.arg("--statement").arg(statement)
+        })
+    };
+    for way in ["cleanup", "fresh"] {
+        let mut running = job().arg("--defer-cutover").spawn().unwrap();
+        running.wait_phase("deferred", LIMIT).await.unwrap();
+        running.signal(Signal::SIGKILL).unwrap();
+        running.wait_exit(LIMIT).await.unwrap();
+        let attach = "ALTER TABLE _child_oxnew ADD CONSTRAINT _child_oxfk1 \
+                      FOREIGN KEY (up) REFERENCES _t_oxnew (id)";
+        world.run(&[attach]).await;
+        let again = match way {
+            "cleanup" => {
+                let cleanup = world.oxferry("cleanup").arg("--execute");
+                cleanup.arg("--job").arg("child")
+            }
+            _ => job().arg("--fresh").arg("--yes"),
+        };
+        check_code(&again.run(LIMIT).await.unwrap(), 0);
+        assert_eq!(world.tables_beside().await, ["child"], "{way}");
+    }
+}
+
 /// A table on which everything hangs, and what was there before.
 async fn loaded(rows: u64) -> (World, Attached, [String; 2]) {
     let world = World::new(TableSpec::sysbench, rows).await;
