@@ -29,6 +29,16 @@ impl KeyRange {
         self.lower.as_ref().is_none_or(|lower| lower <= key)
             && self.upper.as_ref().is_none_or(|upper| key < upper)
     }
+
+    /// Returns the one key that a range up to that key's [successor] holds;
+    /// `None` for any other range, and for one without an upper end.
+    ///
+    /// [successor]: Key::successor
+    #[must_use]
+    pub fn only_key(&self) -> Option<&Key> {
+        let (lower, upper) = (self.lower.as_ref()?, self.upper.as_ref()?);
+        (lower.successor().as_ref() == Some(upper)).then_some(lower)
+    }
 }
 
 impl fmt::Display for KeyRange {
@@ -42,5 +52,28 @@ impl fmt::Display for KeyRange {
             Some(upper) => write!(f, "{upper})"),
             None => f.write_str("max]"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::KeyPart;
+
+    #[test]
+    fn a_range_up_to_a_keys_successor_holds_that_key_alone() {
+        let only = |lower: KeyPart, upper: Option<KeyPart>| {
+            let range = KeyRange {
+                lower: Some(Key::new([lower])),
+                upper: upper.map(|upper| Key::new([upper])),
+            };
+            range.only_key().is_some()
+        };
+        let bytes = |bytes: &[u8]| KeyPart::Bytes(bytes.into());
+        assert!(only(bytes(b"abc"), Some(bytes(b"abc\0"))));
+        assert!(!only(bytes(b"abc"), Some(bytes(b"abd"))));
+        assert!(only(KeyPart::Int(3), Some(KeyPart::Int(4))));
+        assert!(!only(KeyPart::Text(b"a"[..].into()), None));
+        assert_eq!(KeyRange::ALL.only_key(), None);
     }
 }

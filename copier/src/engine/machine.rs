@@ -172,7 +172,8 @@ impl Engine {
     /// Copies rows once more that a comparison found different.
     ///
     /// A range waits until the whole of it is closed, where the client can
-    /// tell. In *ranged* mode each key is a range of its own. In *ordered* mode
+    /// tell. In *ranged* mode each key is a range of its own, which its changes
+    /// wait for, and is copied by [`Action::CopyKeys`]. In *ordered* mode
     /// a repair waits for all open chunks and for the batches in flight, and
     /// until it is done no other chunk opens and no batch is given out.
     pub fn repair(&mut self, table: TableId, what: Repair) {

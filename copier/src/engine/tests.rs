@@ -283,10 +283,16 @@ fn in_ranged_mode_each_key_to_repair_is_a_range() {
         panic!()
     };
     engine.handle_barrier_passed(id);
-    let Some(Action::Copy { range: found, .. }) = engine.poll() else {
+    let Some(Action::CopyKeys { chunk, keys, .. }) = engine.poll() else {
         panic!()
     };
-    assert_eq!(found, range(3, 4));
+    assert_eq!(keys, [key(3)]);
+    let open: Vec<_> = engine.open_chunks(TABLE).collect();
+    assert_eq!(open, [(chunk, range(3, 4))]);
+    dispatch(&mut engine, 1, change(3, 1));
+    assert_eq!(engine.poll(), None, "the change waits for the repair");
+    engine.handle_chunk_copied(chunk, 1);
+    assert_eq!(batch(&mut engine).unwrap().1, [change(3, 1)]);
 }
 
 #[test]

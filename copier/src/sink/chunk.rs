@@ -139,26 +139,45 @@ pub(super) struct KeysUnit<'a> {
 }
 
 impl KeysUnit<'_> {
+    /// Removes and copies in a transaction of its own, but for its commit.
     async fn write(&self, conn: &mut Conn) -> Result<CopiedRows, DriverError> {
-        let plan = &self.sink.plan;
-        let keys: Vec<&Key> = self.keys.iter().collect();
+        let rows = self.rows();
+        let mut keys = self.keys.to_vec();
+        if self.reads_keys() {
+            for rows in &rows {
+                keys.extend(self.sink.keys_of(conn, rows).await?);
+            }
+        }
+        conn.query_drop("START TRANSACTION").await?;
         self.sink.remove(conn, &keys, APPLY_BYTES_MAX).await?;
         let how = match self.sink.meeting() {
             Meeting::Exclusive => Write::Insert,
             Meeting::Replaces | Meeting::RemovedFirst => Write::Replace,
         };
-        let sizes: Vec<usize> = keys.iter().map(|key| key.size_bytes()).collect();
-        let limits = PieceLimits {
-            row_places: plan.source_side().len(),
-            bytes: APPLY_BYTES_MAX,
-        };
         let mut copied = CopiedRows::default();
-        for piece in pieces(&sizes, limits) {
-            let keys = keys.get(piece).unwrap_or_default();
-            let keys = Predicate::keys(keys.iter().copied(), plan.source_side());
-            copied.rows += self.sink.select(conn, (keys, None), how).await?.rows;
+        for rows in rows {
+            copied.rows += self.sink.select(conn, (rows, None), how).await?.rows;
         }
         Ok(copied)
+    }
+
+    /// Returns which rows of the source have the keys.
+    fn rows(&self) -> Vec<Predicate> {
+        let side = self.sink.plan.source_side();
+        let sizes: Vec<usize> = self.keys.iter().map(Key::size_bytes).collect();
+        let limits = PieceLimits {
+            row_places: side.len(),
+            bytes: APPLY_BYTES_MAX,
+        };
+        let piece = |piece| Predicate::keys(self.keys.get(piece).unwrap_or_default(), side);
+        pieces(&sizes, limits).into_iter().map(piece).collect()
+    }
+
+    /// Returns whether the keys of the rows to copy are looked up first, to be
+    /// removed too: the source may take a key for another one that the target
+    /// tells from it, `'A'` for `'a'`, and nothing replaces the row of that one.
+    fn reads_keys(&self) -> bool {
+        self.sink.meeting() != Meeting::Replaces && !self.sink.plan.target_side().keeps_order()
     }
 }
 
@@ -179,10 +198,26 @@ impl Unit for KeysUnit<'_> {
     type Output = CopiedRows;
 
     async fn run(&self, session: &mut Session, _unsure: bool) -> Result<CopiedRows, DriverError> {
-        session.conn.query_drop("START TRANSACTION").await?;
-        let copied = self.write(&mut session.conn).await?;
-        session.conn.query_drop("COMMIT").await?;
-        Ok(copied)
+        let conn = &mut session.conn;
+        let mut attempts = 1;
+        loop {
+            match self.write(conn).await {
+                // A key that came back since the keys were read.
+                Err(error)
+                    if server_code(&error) == Some(ER_DUP_ENTRY)
+                        && self.reads_keys()
+                        && attempts < READS_MAX =>
+                {
+                    conn.query_drop("ROLLBACK").await?;
+                    attempts += 1;
+                }
+                done => {
+                    let copied = done?;
+                    conn.query_drop("COMMIT").await?;
+                    return Ok(copied);
+                }
+            }
+        }
     }
 
     fn limit(&self, limits: &WorkLimits) -> Duration {

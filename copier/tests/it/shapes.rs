@@ -1,7 +1,10 @@
 //! Targets whose keys are others than the source's.
 
 use mysql_async::prelude::Queryable;
-use oxferry_copier::{Batch, KeyedChange, RowSink, SelectSink, engine::Mode};
+use oxferry_copier::{
+    Batch, KeyedChange, RowSink, SelectSink,
+    engine::{Action, Engine, EngineConfig, Mode, Repair, TableId, TablePlan},
+};
 use oxferry_schema::{Key, KeyPart, KeyRange, Row, Value};
 
 use crate::bed::{Bed, batch, delete, key, upsert};
@@ -154,4 +157,58 @@ async fn a_key_of_a_coarser_collation_is_copied_and_its_duplicates_refused() {
         .await
         .unwrap();
     assert_eq!(rows, [("a".to_owned(), 5), ("b".to_owned(), 9)]);
+}
+
+/// The source takes a surplus key for one that is there.
+#[tokio::test]
+async fn a_surplus_key_in_another_letter_case_is_repaired() {
+    let mut bed = Bed::new(&[
+        "CREATE TABLE t (k VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY, v INT)",
+        "CREATE TABLE n (k VARCHAR(9) COLLATE utf8mb4_bin PRIMARY KEY, v INT)",
+        "INSERT INTO t VALUES ('a', 1), ('b', 2)",
+        "INSERT INTO n VALUES ('a', 1), ('A', 1), ('b', 2)",
+    ])
+    .await;
+    let sink = bed.sink(Mode::Ordered).await;
+    sink.set_exclusive();
+    assert_eq!(sink.copy_keys(&[text("A")]).await.unwrap().rows, 1);
+    bed.assert_equal().await;
+}
+
+/// Neither the key nor its successor is anything but `abc\0\0` there.
+#[tokio::test]
+async fn a_key_is_repaired_that_the_target_pads_further() {
+    let mut bed = Bed::new(&[
+        "CREATE TABLE t (k BINARY(3) PRIMARY KEY, v INT)",
+        "CREATE TABLE n (k BINARY(5) PRIMARY KEY, v INT)",
+        "INSERT INTO t VALUES ('abc', 1), ('abd', 2)",
+        "INSERT INTO n VALUES ('abc', 9), ('abd', 2), ('abe', 3)",
+    ])
+    .await;
+    let sink = bed.sink(Mode::Ranged).await;
+    let keys = [b"abc", b"abe"].map(|key| Key::new([KeyPart::Bytes(key[..].into())]));
+    let plan = TablePlan::resume(Mode::Ranged, vec![KeyRange::ALL]);
+    let mut engine = Engine::new(EngineConfig::default(), vec![plan]);
+    engine.handle_ranges_exhausted(TableId(0));
+    engine.repair(TableId(0), Repair::Keys(keys.to_vec()));
+    while let Some(action) = engine.poll() {
+        let (chunk, copied) = match action {
+            Action::Barrier { id } => {
+                engine.handle_barrier_passed(id);
+                continue;
+            }
+            Action::Copy {
+                chunk,
+                range,
+                again,
+                ..
+            } => (chunk, sink.copy(&range, again).await),
+            Action::CopyKeys { chunk, keys, .. } => (chunk, sink.copy_keys(&keys).await),
+            other => panic!("{other:?}"),
+        };
+        engine.handle_chunk_copied(chunk, copied.unwrap().rows);
+    }
+    assert!(engine.is_copied());
+    let rows = "SELECT CONCAT(LEFT(k, 3), v) FROM n ORDER BY k";
+    assert_eq!(bed.texts(rows).await, ["abc1", "abd2"]);
 }

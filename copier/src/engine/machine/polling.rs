@@ -98,6 +98,15 @@ impl Engine {
         let (chunk, state) = self.chunks.start_copy(oldest)?;
         let table = state.table;
         Some(match &state.what {
+            // What the source's order says of one key, the target's bounds need
+            // not say: where it pads a BINARY further, both are the same there.
+            Repair::Range(range)
+                if state.again
+                    && let Some(key) = range.only_key() =>
+            {
+                let keys = vec![key.clone()];
+                Action::CopyKeys { chunk, table, keys }
+            }
             Repair::Range(range) => Action::Copy {
                 chunk,
                 table,
