@@ -44,10 +44,6 @@ const CHANGES_WAITING_MAX: u64 = 200_000;
 /// a job may use.
 const CHANGES_WAITING_BYTES_MAX: u64 = 64 << 20;
 
-/// Changes in one batch where a new unique key is built: all of them that wait,
-/// for a job that keeps up.
-const EXCHANGING_ROWS_MAX: usize = 20_000;
-
 /// How long a barrier may take; see `SAVE_MAX` for why not less.
 const BARRIER_MAX: Duration = Duration::from_secs(60);
 
@@ -190,9 +186,11 @@ fn engine_config(job: &Job, prepared: &Prepared) -> EngineConfig {
     config.copy_slots = job.args.copy.threads.get();
     config.apply_slots = job.args.copy.write_threads.get();
     if prepared.adds_unique() {
-        // Rows may exchange values of a new unique key inside one batch only.
+        // Rows may exchange values of a new unique key inside one batch only, so
+        // all that waits is one: the limits below are the batch's, too.
         config.apply_slots = 1;
-        config.batch_rows_max = EXCHANGING_ROWS_MAX;
+        config.batch_rows_max = usize::MAX;
+        config.batch_bytes_max = u64::MAX;
     }
     config.buffer_rows_max = CHANGES_WAITING_MAX;
     config.buffer_bytes_max = CHANGES_WAITING_BYTES_MAX;
