@@ -429,7 +429,7 @@ mod tests {
         };
         assert_eq!(
             error.to_string(),
-            "lock the tables: not granted within 3s, and who holds it is not known"
+            "lock the tables: not granted within 3.0s, and who holds it is not known"
         );
     }
 }
