@@ -2,10 +2,12 @@
 //! table: decided from what is seen, without a connection.
 //!
 //! Before the rename the shadow gets every trigger and every foreign key of
-//! its own, under a temporary name; so from the rename on, the new table is
-//! never without them, whoever dies. After it, the old table's are dropped and
-//! the new table's get their names. Every step is decided from what is seen on
-//! the server, so that it doesn't matter where an earlier run stopped.
+//! its own, under a temporary name; so the rename doesn't leave the new table
+//! without them, whoever dies. After it, the old table's are dropped and the new
+//! table's get their names. A trigger can't be renamed: if the server dies
+//! between its drop and its creation, that one is missing until the next run.
+//! Every step is decided from what is seen on the server, so that it doesn't
+//! matter where an earlier run stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -99,7 +99,8 @@ pub(crate) async fn finish_on(conn: &mut Conn, plan: &SwapPlan) -> Result<(), Cu
 }
 
 /// One packet, so that the server runs all of it or, when it is ended itself,
-/// leaves what [`complete`] finds. The trigger's creation must come last.
+/// leaves what [`complete`] finds. The trigger's creation must come last: a
+/// server that dies right before it comes back without this one trigger.
 async fn replacement(
     conn: &mut Conn,
     carried: &CarriedTrigger<'_>,
