@@ -57,7 +57,7 @@ pub(crate) async fn attach(conn: &mut Conn, plan: &SwapPlan) -> Result<(), Cutov
     }
     for packet in packets {
         run(conn, GIVE, packet).await?;
-        run(conn, GIVE, UTF8.to_owned()).await?;
+        run(conn, GIVE, AS_OPENED.to_owned()).await?;
     }
     Ok(())
 }
@@ -85,17 +85,16 @@ pub(crate) async fn finish_on(conn: &mut Conn, plan: &SwapPlan) -> Result<(), Cu
     }
     for packet in packets {
         run(conn, COMPLETE, packet).await?;
-        run(conn, COMPLETE, UTF8.to_owned()).await?;
+        run(conn, COMPLETE, AS_OPENED.to_owned()).await?;
     }
     let seen = look(conn, plan).await?;
-    let left = plan.key_statements_after(&seen).len() + plan.triggers_after(&seen).len();
-    if left == 0 {
-        return Ok(());
-    }
-    Err(CutoverError::Unanswered {
-        attempted: COMPLETE,
-        waited: Duration::ZERO,
-    })
+    let mut left = plan.key_statements_after(&seen);
+    let triggers = plan.triggers_after(&seen).into_iter();
+    left.extend(triggers.map(|carried| {
+        let name = &carried.trigger.name;
+        format!("trigger {name} on {}", carried.pair.source)
+    }));
+    expect_nothing_left(COMPLETE, left)
 }
 
 /// One packet, so that the server runs all of it or, when it is ended itself,
@@ -117,13 +116,24 @@ async fn replacement(
     Ok(packet)
 }
 
-/// Takes off the shadows whatever hangs on them.
+/// Takes off the shadows whatever hangs on them, and sees that nothing does.
+///
+/// The session may be left as a trigger's packet that failed has set it.
 pub(crate) async fn detach_on(conn: &mut Conn, plan: &SwapPlan) -> Result<(), CutoverError> {
+    run(conn, TAKE, AS_OPENED.to_owned()).await?;
     let seen = look(conn, plan).await?;
     for statement in plan.statements_back(&seen) {
         run(conn, TAKE, statement).await?;
     }
-    Ok(())
+    let left = plan.statements_back(&look(conn, plan).await?);
+    expect_nothing_left(TAKE, left)
+}
+
+fn expect_nothing_left(attempted: &'static str, left: Vec<String>) -> Result<(), CutoverError> {
+    if left.is_empty() {
+        return Ok(());
+    }
+    Err(CutoverError::LeftToCarry { attempted, left })
 }
 
 /// Takes off the shadows what a swap that was ended had given them.
@@ -134,12 +144,18 @@ pub(crate) async fn detach_on(conn: &mut Conn, plan: &SwapPlan) -> Result<(), Cu
 ///
 /// # Errors
 ///
-/// What the server answered, or that it did not.
+/// [`CutoverError::NotDetached`] when something is still there; what the server
+/// answered, or that it did not.
 pub async fn detach(conn: &mut Conn, plan: &SwapPlan) -> Result<(), CutoverError> {
-    if plan.carries() {
-        detach_on(conn, plan).await?;
+    if !plan.carries() {
+        return Ok(());
     }
-    Ok(())
+    detach_on(conn, plan).await.map_err(|error| match error {
+        left @ CutoverError::LeftToCarry { .. } => CutoverError::NotDetached {
+            source: Box::new(left),
+        },
+        other => other,
+    })
 }
 
 /// Takes off the shadows what a failed attempt gave them, on sessions of its
@@ -323,7 +339,10 @@ const COMPLETE: &str = "carry triggers and foreign keys over";
 /// Else the server would check every row of a table that a key is added to.
 /// Its rows are the old table's, which are checked.
 const KEY_CHECKS_OFF: &str = "SET SESSION foreign_key_checks = 0";
-const UTF8: &str = "SET NAMES utf8mb4";
+/// A trigger's packet leaves the session with the trigger's character set and
+/// mode, by which names of other letters would be read as other names.
+const AS_OPENED: &str = "SET NAMES utf8mb4, SESSION sql_mode = \
+    'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION,ALLOW_INVALID_DATES'";
 /// None waits for rows. Longer than the server waits for a lock.
 const STATEMENT_DEADLINE: Duration = Duration::from_secs(60);
 const KEYS: &str = "SELECT CONSTRAINT_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME \

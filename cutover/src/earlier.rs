@@ -60,10 +60,7 @@ pub(crate) async fn claim(conn: &mut Conn, source: &TableName) -> Result<(), Cut
     if take_lock(conn, &lock).await? {
         return Ok(());
     }
-    Err(CutoverError::Unanswered {
-        attempted: "take the lock that one swap of a table holds",
-        waited: Duration::ZERO,
-    })
+    Err(CutoverError::LockHeld { name: lock })
 }
 
 async fn end(conn: &mut Conn, source: &TableName, limit: Duration) -> Result<(), CutoverError> {

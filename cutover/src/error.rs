@@ -44,6 +44,22 @@ pub enum CutoverError {
         /// How long was waited.
         waited: Duration,
     },
+    /// Every statement was carried out, and not everything is where it belongs.
+    #[error("{attempted}: not done yet: {}; start the job again", .left.join("; "))]
+    LeftToCarry {
+        /// What was attempted.
+        attempted: &'static str,
+        /// What is left.
+        left: Vec<String>,
+    },
+    /// Another session holds a user-level lock that the cutover needs.
+    #[error(
+        "take user-level lock {name} for the cutover: another session holds it, end the one that IS_USED_LOCK tells"
+    )]
+    LockHeld {
+        /// The lock's name.
+        name: String,
+    },
     /// The server told no position of its binary log.
     #[error(
         "read the binary log position under the lock: the server told {told:?}, is log_bin on?"
@@ -229,6 +245,8 @@ impl CutoverError {
             Self::NoPosition { .. } => Remedy::Privileges,
             Self::OldExists { .. }
             | Self::Attached { .. }
+            | Self::LeftToCarry { .. }
+            | Self::LockHeld { .. }
             | Self::LockTimeout { .. }
             | Self::QuiesceTimeout { .. }
             | Self::HoldExceeded { .. }
@@ -255,6 +273,8 @@ impl CutoverError {
             Self::LockTimeout { .. }
             | Self::QuiesceTimeout { .. }
             | Self::HoldExceeded { .. }
+            | Self::LeftToCarry { .. }
+            | Self::LockHeld { .. }
             | Self::Unanswered { .. }
             | Self::Connect { .. }
             | Self::Statement { .. }

@@ -42,10 +42,7 @@ impl Session {
         let set_up = conn.query_drop(limits(plan));
         answered("set up the locking session", CONNECT_DEADLINE, set_up).await?;
         if !take_lock(&mut conn, &token.lock).await? {
-            return Err(CutoverError::Unanswered {
-                attempted: "take the locking session's own lock",
-                waited: Duration::ZERO,
-            });
+            return Err(CutoverError::LockHeld { name: token.lock });
         }
         for pair in &plan.pairs {
             claim(&mut conn, &pair.source).await?;

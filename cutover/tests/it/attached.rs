@@ -381,3 +381,25 @@ async fn what_a_killed_attempt_gave_the_shadow_is_taken_off_again() {
     let shadow = Attached::read(&mut conn, &place.pair.shadow).await.unwrap();
     assert!(shadow.is_empty(), "{shadow:?}");
 }
+
+/// The session is as the packet of a trigger that failed leaves it.
+#[tokio::test]
+async fn what_hangs_on_a_shadow_is_found_whatever_character_set_a_trigger_left_behind() {
+    let place = Place::new().await;
+    let table = pair(&place.schema, "t\u{e9}");
+    place.create(&table).await;
+    let on = |table: &TableName, name: &str| {
+        format!("CREATE TRIGGER `{name}` BEFORE INSERT ON {table} FOR EACH ROW SET @a = 1")
+    };
+    place.run(&on(&table.source, "x\u{e9}")).await;
+    let mut conn = place.conn().await;
+    let attached = Attached::read(&mut conn, &table.source).await.unwrap();
+    let plan = SwapPlan::new(table.clone()).with_attached(attached);
+    for charset in ["latin1", "gbk"] {
+        place.run(&on(&table.shadow, "y\u{e9}")).await;
+        let mut left = session(&place, charset, "ANSI_QUOTES,NO_BACKSLASH_ESCAPES").await;
+        detach(&mut left, &plan).await.unwrap();
+        let shadow = Attached::read(&mut conn, &table.shadow).await.unwrap();
+        assert!(shadow.is_empty(), "{charset}: {shadow:?}");
+    }
+}
