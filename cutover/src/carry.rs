@@ -10,7 +10,8 @@ use tokio::time::sleep;
 use crate::{
     Backoff, CutoverError, SwapPlan,
     attach::{CarriedTrigger, IndexSeen, KeySeen, Picture},
-    session::{answered, close, connect},
+    session::{Session, answered, close, connect},
+    swap::{END_LIMIT, let_go},
     tables::exists,
 };
 
@@ -221,24 +222,29 @@ pub async fn complete(opts: &Opts, plan: &SwapPlan) -> Result<(), CutoverError> 
 async fn complete_once(opts: &Opts, plan: &SwapPlan) -> Result<(), CutoverError> {
     let mut conn = connect(opts).await?;
     let seen = look(&mut conn, plan).await?;
+    close(conn).await;
     if plan.key_statements_after(&seen).is_empty() && plan.triggers_after(&seen).is_empty() {
-        close(conn).await;
         return Ok(());
     }
     tracing::warn!("completing what an earlier cutover left of triggers and foreign keys");
-    let lock = lock_statement(&mut conn, plan).await?;
-    let wait = plan.lock_wait_seconds();
-    run(
-        &mut conn,
-        COMPLETE,
-        format!("SET SESSION lock_wait_timeout = {wait}"),
-    )
-    .await?;
-    run(&mut conn, COMPLETE, lock).await?;
-    let done = finish_on(&mut conn, plan).await;
-    run(&mut conn, COMPLETE, "UNLOCK TABLES".to_owned()).await?;
-    close(conn).await;
-    done
+    let mut session = Session::open(opts, plan).await?;
+    match complete_on(&mut session.conn, plan).await {
+        Ok(()) => {
+            let_go(session, opts).await;
+            Ok(())
+        }
+        // It may hold the lock on live tables, or be about to get it.
+        Err(error) => match session.token.end(opts, END_LIMIT, error).await {
+            Ok(error) | Err(error) => Err(error),
+        },
+    }
+}
+
+async fn complete_on(conn: &mut Conn, plan: &SwapPlan) -> Result<(), CutoverError> {
+    let lock = lock_statement(conn, plan).await?;
+    let limit = Duration::from_secs(plan.lock_wait_seconds()).saturating_add(STATEMENT_DEADLINE);
+    answered(COMPLETE, limit, conn.query_drop(lock)).await?;
+    finish_on(conn, plan).await
 }
 
 async fn lock_statement(conn: &mut Conn, plan: &SwapPlan) -> Result<String, CutoverError> {

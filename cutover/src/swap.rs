@@ -240,7 +240,7 @@ async fn under_lock<F: Finish>(
 }
 
 /// Lets the lock go after a rename: by word, or else by ending the session.
-async fn let_go(mut session: Session, opts: &Opts) {
+pub(crate) async fn let_go(mut session: Session, opts: &Opts) {
     let Err(error) = session.let_go().await else {
         return close(session.conn).await;
     };

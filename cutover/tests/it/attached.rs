@@ -403,3 +403,25 @@ async fn what_hangs_on_a_shadow_is_found_whatever_character_set_a_trigger_left_b
         assert!(shadow.is_empty(), "{charset}: {shadow:?}");
     }
 }
+
+#[tokio::test]
+async fn a_completion_that_fails_under_its_lock_leaves_no_lock() {
+    let place = Place::new().await;
+    place
+        .run("CREATE TRIGGER x BEFORE INSERT ON t FOR EACH ROW SET @a = 1")
+        .await;
+    let mut plan = place.carrying().await;
+    place.run("DROP TRIGGER x").await;
+    place.run("CREATE TABLE other (id INT PRIMARY KEY)").await;
+    // Its name is taken on another table, which isn't locked: error 1100.
+    place
+        .run("CREATE TRIGGER x BEFORE INSERT ON other FOR EACH ROW SET @a = 2")
+        .await;
+    plan.attempts_max = 1.try_into().unwrap();
+    let error = complete(&place.opts(), &plan).await.unwrap_err();
+    assert!(
+        matches!(error, CutoverError::Incomplete { .. }),
+        "{error:?}"
+    );
+    place.expect_writes_flow().await;
+}
