@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use mysql_async::{Conn, Opts, Row, prelude::Queryable};
-use oxferry_schema::{Attached, CONNECT_DEADLINE, Ident, TableName};
+use oxferry_schema::{Attached, CONNECT_DEADLINE, Ident, Table, TableName};
 use tokio::time::sleep;
 
 use crate::{
@@ -28,6 +28,7 @@ pub(crate) async fn expect_as_planned(
     for (pair, planned) in plan.pairs.iter().zip(&plan.attached) {
         let now = Attached::read(conn, &pair.source).await?;
         found.extend(planned.differences(&now.without_children(&own)));
+        found.extend(hidden_children(conn, &pair.source).await?);
         let on_shadow = Attached::read(conn, &pair.shadow).await?;
         found.extend(Attached::default().differences(&on_shadow));
     }
@@ -35,6 +36,29 @@ pub(crate) async fn expect_as_planned(
         return Ok(());
     }
     Err(CutoverError::Attached { found })
+}
+
+/// Says so when foreign keys refer to the table that the user may not see, and
+/// may be told of: they would go on referring to the old table.
+///
+/// # Errors
+///
+/// What the server answered, or that it did not.
+pub async fn hidden_children(
+    conn: &mut Conn,
+    table: &TableName,
+) -> Result<Option<String>, CutoverError> {
+    let Some(all) = Table::children(conn, table).await? else {
+        return Ok(None);
+    };
+    let visible = Table::referencing_foreign_keys(conn, table).await?;
+    Ok((all.len() > visible.len()).then(|| {
+        format!(
+            "a foreign key refers to {} from a table that the user may not see (all: {})",
+            table.plain(),
+            all.join(", ")
+        )
+    }))
 }
 
 /// Gives the shadows what hangs on their tables, under temporary names.

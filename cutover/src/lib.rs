@@ -41,7 +41,7 @@ mod tables;
 
 pub use backoff::Backoff;
 pub use blocker::Blocker;
-pub use carry::{complete, detach};
+pub use carry::{complete, detach, hidden_children};
 pub use cleanup::drop_old;
 pub use ddl::{DdlPlan, DdlReport, DdlSeen, run_ddl};
 pub use earlier::end_earlier;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use mysql_async::{Conn, prelude::Queryable};
-use oxferry_cutover::{SwapPair, SwapPlan};
+use oxferry_cutover::{SwapPair, SwapPlan, hidden_children};
 use oxferry_schema::{
     Alter, Altered, Attached, Objection, Remedy, ShadowNames, Table, TableName, connect,
     try_attached,
@@ -191,6 +191,7 @@ async fn look(
     for table in &job.tables {
         let now = Attached::read(conn, &table.source.name).await?;
         found.extend(table.attached.differences(&now.without_children(sources)));
+        found.extend(hidden_children(conn, &table.source.name).await?);
     }
     Ok(found)
 }

@@ -1,6 +1,6 @@
 //! Triggers and foreign keys on their way to the new table.
 
-use mysql_async::{Conn, Row, prelude::Queryable};
+use mysql_async::{Conn, Opts, OptsBuilder, Row, prelude::Queryable};
 use oxferry_cutover::{CutoverError, SwapPlan, complete, detach, drop_old, swap};
 use oxferry_schema::{Attached, Ident, Remedy, TableName, temporary_name};
 use std::time::Duration;
@@ -424,4 +424,36 @@ async fn a_completion_that_fails_under_its_lock_leaves_no_lock() {
         "{error:?}"
     );
     place.expect_writes_flow().await;
+}
+
+#[tokio::test]
+async fn a_foreign_key_that_the_user_may_not_see_stops_the_swap() {
+    let (place, other) = (Place::new().await, Place::new().await);
+    let source = &place.pair.source;
+    let (schema, user) = (&source.schema, source.schema.as_str().to_owned());
+    place.run(&format!("CREATE USER `{user}`")).await;
+    place
+        .run(&format!("GRANT ALL ON {schema}.* TO `{user}`"))
+        .await;
+    place
+        .run(&format!(
+            "GRANT PROCESS, REPLICATION CLIENT, BACKUP_ADMIN ON *.* TO `{user}`"
+        ))
+        .await;
+    let opts = OptsBuilder::from_opts(place.opts())
+        .user(Some(&user))
+        .pass(None::<String>);
+    let opts = Opts::from(opts);
+    let plan = place.carrying().await;
+    other
+        .run(&format!(
+            "CREATE TABLE child (id INT PRIMARY KEY, x INT, y INT, \
+             FOREIGN KEY (x, y) REFERENCES {source} (writer, number))"
+        ))
+        .await;
+    let mut toy = place.toy(Way::Copy);
+    let error = swap(&opts, &plan, &mut toy).await.unwrap_err();
+    assert!(error.to_string().contains("may not see"), "{error:?}");
+    place.expect_writes_flow().await;
+    place.run(&format!("DROP USER `{user}`")).await;
 }
