@@ -267,7 +267,9 @@ async fn clean(
     } else {
         group
     };
+    let holder = lock.holder();
     if execute {
+        holder.check(conn).await?;
         group.complete(url).await?;
     }
     for (table, why) in group.kept() {
@@ -275,6 +277,7 @@ async fn clean(
     }
     for tables in group.removed() {
         if execute {
+            holder.check(conn).await?;
             drop_together(conn, &tables).await?;
         }
         let what = if execute { "removed" } else { "left behind" };
@@ -282,7 +285,7 @@ async fn clean(
             tracing::info!(table = %table.plain(), "{what}");
         }
     }
-    drop(lock);
+    lock.release().await;
     Ok(())
 }
 

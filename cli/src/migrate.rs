@@ -29,9 +29,9 @@ mod throttling;
 
 use std::{io::IsTerminal, time::Duration};
 
-use mysql_async::Conn;
+use mysql_async::{Conn, prelude::Queryable};
 use oxferry_cutover::end_earlier;
-use oxferry_schema::{TableName, connect};
+use oxferry_schema::{ServerUrl, TableName, connect};
 use oxferry_state::{Checkpoint, Phase};
 
 use self::{
@@ -47,6 +47,9 @@ use crate::{args::MigrateArgs, failure::Failure, log::Log};
 
 /// How long the end of an earlier run's cutover session is waited for.
 const EARLIER_MAX: Duration = Duration::from_secs(30);
+
+/// How long ending a session of this run may take.
+const END_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) use self::{
     attached::plan_of, checkpoint::Store, lock::JobLock, plan::run as plan, prepare::drop_together,
@@ -80,22 +83,10 @@ async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<
         interrupted = interrupt.wanted() => return Err(interrupted),
     };
     let lock = JobLock::take(connect(&job.url, "lock").await?, &job.sources()).await?;
-    for table in job.sources() {
-        // A rename that an earlier run sent may still be waiting to happen.
-        end_earlier(&mut conn, &table, EARLIER_MAX).await?;
-    }
-    let (found, store) = look_around(&job, &mut conn).await?;
-    let others = found.others();
-    let start = start::decide(found, &job.identity, job.args.run.fresh)?;
-    if let Start::Fresh { leftovers: true } = start {
-        confirm(&job, interrupt).await?;
-        leave(&others);
-    }
-    let saver = match &start {
-        Start::Resume(checkpoint) | Start::CleanUp(checkpoint) => {
-            Saver::new(store, Checkpoint::clone(checkpoint))
-        }
-        Start::Fresh { .. } => Saver::new(store, begin(&job)),
+    let (start, saver) = tokio::select! {
+        decided = decide(&job, &mut conn, interrupt) => decided?,
+        lost = lock.lost() => return Err(lost),
+        interrupted = interrupt.wanted() => return Err(interrupted),
     };
     let progress = Progress::new(log, job.row_estimate());
     let work = Work {
@@ -104,7 +95,8 @@ async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<
         progress: &progress,
         interrupt,
     };
-    let outcome = work.run(start, &mut conn, lock).await;
+    let outcome = work.run(start, &mut conn, &lock).await;
+    lock.release().await;
     progress.finish();
     match &outcome {
         Ok(()) => tracing::info!(phase = %Phase::Done.as_str(), "ends"),
@@ -112,6 +104,30 @@ async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<
         Err(_) => {}
     }
     outcome
+}
+
+/// Says what this run has to do, and what notes how far it is.
+async fn decide(
+    job: &Job,
+    conn: &mut Conn,
+    interrupt: &Interrupt,
+) -> Result<(Start, Saver), Failure> {
+    for table in job.sources() {
+        // A rename that an earlier run sent may still be waiting to happen.
+        end_earlier(conn, &table, EARLIER_MAX).await?;
+    }
+    let (found, store) = look_around(job, conn).await?;
+    let others = found.others();
+    let start = start::decide(found, &job.identity, job.args.run.fresh)?;
+    if let Start::Fresh { leftovers: true } = start {
+        confirm(job, interrupt).await?;
+        leave(&others);
+    }
+    let checkpoint = match &start {
+        Start::Resume(checkpoint) | Start::CleanUp(checkpoint) => Checkpoint::clone(checkpoint),
+        Start::Fresh { .. } => begin(job),
+    };
+    Ok((start, Saver::new(store, checkpoint)))
 }
 
 /// Lets the server change what it can change at once; returns what is left to
@@ -148,31 +164,68 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    async fn run(&self, start: Start, conn: &mut Conn, lock: JobLock) -> Result<(), Failure> {
+    async fn run(&self, start: Start, conn: &mut Conn, lock: &JobLock) -> Result<(), Failure> {
         let Self {
             job,
             saver,
             progress,
             interrupt,
         } = *self;
-        let prepared = match start {
-            Start::CleanUp(checkpoint) => {
-                tracing::info!("an earlier run has swapped the tables; cleaning up after it");
-                progress.enter(Phase::Cleanup);
-                return phases::clean_up_after(job, conn, saver, &checkpoint).await;
+        if let Start::CleanUp(checkpoint) = &start {
+            tracing::info!("an earlier run has swapped the tables; cleaning up after it");
+            progress.enter(Phase::Cleanup);
+            let known = (&**checkpoint, &lock.holder());
+            return phases::clean_up_after(job, conn, saver, known).await;
+        }
+        progress.enter(Phase::Prepare);
+        let failure = tokio::select! {
+            prepared = self.prepare(start, conn, lock) => {
+                return run::run(job, prepared?, saver, (lock, progress, interrupt)).await;
             }
+            lost = lock.lost() => lost,
+            interrupted = interrupt.wanted() => interrupted,
+        };
+        // A look for duplicates may have minutes to go, and nobody to tell.
+        end_session(&job.url, conn.id()).await;
+        Err(failure)
+    }
+
+    /// Makes what the job needs, or finds it again. It can be dropped anywhere,
+    /// as a crash can come anywhere.
+    async fn prepare(
+        &self,
+        start: Start,
+        conn: &mut Conn,
+        lock: &JobLock,
+    ) -> Result<Prepared, Failure> {
+        let Self { job, saver, .. } = *self;
+        let holder = lock.holder();
+        match start {
             Start::Fresh { leftovers } => {
-                progress.enter(Phase::Prepare);
-                Prepared::fresh(job, conn, saver, leftovers).await?
+                Prepared::fresh(job, conn, saver, (leftovers, &holder)).await
             }
-            Start::Resume(checkpoint) => {
+            Start::Resume(checkpoint) | Start::CleanUp(checkpoint) => {
                 let phase = checkpoint.phase;
                 tracing::info!(from = %phase.as_str(), saved_at = %checkpoint.saved_at, "resumes");
-                progress.enter(Phase::Prepare);
-                Prepared::resume(job, conn, &checkpoint, saver).await?
+                Prepared::resume(job, conn, (&checkpoint, &holder), saver).await
             }
-        };
-        run::run(job, prepared, saver, (lock, progress, interrupt)).await
+        }
+    }
+}
+
+/// Ends what a session still does. Whoever can't be ended ends by the limits
+/// of its own session.
+async fn end_session(url: &ServerUrl, connection: u32) {
+    let ended = async {
+        let mut conn = connect(url, "end").await.map_err(Failure::from)?;
+        let kill = format!("KILL {connection}");
+        let killed = conn.query_drop(kill).await;
+        killed.map_err(|error| Failure::new(oxferry_schema::Remedy::Retry, error))
+    };
+    match tokio::time::timeout(END_MAX, ended).await {
+        Ok(Ok(())) => {}
+        Ok(Err(failure)) => tracing::debug!(connection, "not ended: {}", failure.line()),
+        Err(_) => tracing::debug!(connection, "not ended in time"),
     }
 }
 

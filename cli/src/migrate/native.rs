@@ -85,7 +85,7 @@ impl Decided {
         }
         let rest = self.rest();
         if let Some(lock) = self.lock {
-            lock.release().await?;
+            lock.release().await;
         }
         Ok(rest)
     }

@@ -98,7 +98,7 @@ impl Script<'_> {
         // Of no use but for the summary: a copy that has stopped has none.
         let by_table = self.handle.progress().await.ok();
         let mut conn = connect(&self.job.url, "cleanup").await?;
-        let cleaned = clean_up(self.job, &mut conn, self.saver).await;
+        let cleaned = clean_up(self.job, &mut conn, self.saver, &self.lock).await;
         let counts = (&copied, by_table.as_ref());
         summary::log(self.job, counts, self.comparison, &report, self.progress).await;
         cleaned
@@ -284,26 +284,35 @@ pub(crate) async fn clean_up_after(
     job: &Job,
     conn: &mut Conn,
     saver: &Saver,
-    checkpoint: &Checkpoint,
+    (checkpoint, lock): (&Checkpoint, &Holder),
 ) -> Result<(), Failure> {
     if checkpoint.phase == Phase::Cutover {
+        lock.check(conn).await?;
         complete(&job.opts("cutover"), &attached::plan_of(checkpoint)?).await?;
         saver.enter(Phase::Cleanup).await?;
     }
-    clean_up(job, conn, saver).await
+    clean_up(job, conn, saver, lock).await
 }
 
 /// Drops what the job made, the checkpoint last: until then a repeated call
 /// knows that the tables are swapped.
-pub(crate) async fn clean_up(job: &Job, conn: &mut Conn, saver: &Saver) -> Result<(), Failure> {
+pub(crate) async fn clean_up(
+    job: &Job,
+    conn: &mut Conn,
+    saver: &Saver,
+    lock: &Holder,
+) -> Result<(), Failure> {
+    lock.check(conn).await?;
     Sentinel::new(job.sentinel.clone()).drop(conn).await?;
     for table in &job.tables {
         let old = &table.names.old;
         if job.args.cutover.keep_old_table {
             tracing::info!(table = %old.plain(), "the old table is kept");
         } else {
+            lock.check(conn).await?;
             drop_old(conn, old, DROP_LOCK_WAIT).await?;
         }
     }
+    lock.check(conn).await?;
     saver.clear().await
 }

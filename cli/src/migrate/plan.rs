@@ -1,5 +1,6 @@
 //! `oxferry plan migrate`: every check of the real run, and what would happen.
 
+use mysql_async::Conn;
 use oxferry_copier::{ChunkLimits, CopyPlan, DeferredIndexes, engine::Mode};
 use oxferry_schema::{Altered, Ident, Table, connect};
 
@@ -26,25 +27,34 @@ pub(crate) async fn run(args: MigrateArgs) -> Result<(), Failure> {
     let (job, mut conn) = Job::look(args, rest).await?;
     // A job and a plan would use the same scratch tables.
     let lock = connect(&job.url, "lock").await?;
-    let _lock = JobLock::take(lock, &job.sources()).await?;
-    let (found, _) = super::look_around(&job, &mut conn).await?;
+    let lock = JobLock::take(lock, &job.sources()).await?;
+    let outcome = tokio::select! {
+        planned = look(&job, &mut conn) => planned,
+        lost = lock.lost() => Err(lost),
+    };
+    lock.release().await;
+    outcome
+}
+
+async fn look(job: &Job, conn: &mut Conn) -> Result<(), Failure> {
+    let (found, _) = super::look_around(job, conn).await?;
     let start = start::decide(found, &job.identity, job.args.run.fresh)?;
-    let all = check::check(&job, &mut conn).await?;
-    let attached = attached::check(&job, &mut conn, &all).await?;
+    let all = check::check(job, conn).await?;
+    let attached = attached::check(job, conn, &all).await?;
     if matches!(start, Start::Fresh { .. }) {
-        duplicates::refuse(&job, &mut conn, &all).await?;
+        duplicates::refuse(job, conn, &all).await?;
     }
     let tables = job.tables.iter().zip(&all);
     let planned = tables.map(|(table, altered)| Planned::new(table, altered));
     let planned = planned.collect::<Result<Vec<_>, Failure>>()?;
     say_start(&start);
     for table in &planned {
-        table.say(&job);
+        table.say(job);
     }
     for (table, attached) in job.tables.iter().zip(&attached) {
         attached::say(&table.source.name, attached);
     }
-    say_job(&job);
+    say_job(job);
     Ok(())
 }
 

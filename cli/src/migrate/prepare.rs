@@ -16,6 +16,7 @@ use super::{
     checkpoint::Saver,
     duplicates,
     job::{Job, JobTable},
+    lock::Holder,
     shape,
 };
 use crate::failure::{Failure, remedied};
@@ -61,16 +62,19 @@ impl Prepared {
         job: &Job,
         conn: &mut Conn,
         saver: &Saver,
-        leftovers: bool,
+        (leftovers, lock): (bool, &Holder),
     ) -> Result<Self, Failure> {
         let altered = check::check(job, conn).await?;
         let attached = attached::check(job, conn, &altered).await?;
         duplicates::refuse(job, conn, &altered).await?;
+        // Much time may have passed: what follows must not meet another job.
+        lock.check(conn).await?;
         // Opening them ends what sessions of an earlier run still do.
         let connections = connections(job).await?;
         if leftovers {
-            drop_leftovers(job, conn).await?;
+            drop_leftovers(job, conn, lock).await?;
         }
+        lock.check(conn).await?;
         saver.begin(leftovers).await?;
         saver.enter(Phase::Prepare).await?;
         postpone(job, conn, saver, false).await?;
@@ -108,7 +112,7 @@ impl Prepared {
     pub(crate) async fn resume(
         job: &Job,
         conn: &mut Conn,
-        checkpoint: &Checkpoint,
+        (checkpoint, lock): (&Checkpoint, &Holder),
         saver: &Saver,
     ) -> Result<Self, Failure> {
         let (Some(start), true) = (
@@ -121,6 +125,7 @@ impl Prepared {
         let altered = check::check(job, conn).await?;
         let attached = attached::check(job, conn, &altered).await?;
         attached::check_same(&checkpoint.tables, &attached)?;
+        lock.check(conn).await?;
         // Opening them ends what sessions of the earlier run still do.
         let connections = connections(job).await?;
         // Nothing may write to a shadow that a trigger is on.
@@ -298,7 +303,7 @@ pub(super) async fn check_unchanged(job: &Job, conn: &mut Conn) -> Result<(), Fa
 ///
 /// One statement for all: a run that was ended at its cutover may have left a
 /// new table that refers to another one.
-async fn drop_leftovers(job: &Job, conn: &mut Conn) -> Result<(), Failure> {
+async fn drop_leftovers(job: &Job, conn: &mut Conn, lock: &Holder) -> Result<(), Failure> {
     let mut all = Vec::new();
     for table in &job.tables {
         let names = &table.names;
@@ -307,6 +312,7 @@ async fn drop_leftovers(job: &Job, conn: &mut Conn) -> Result<(), Failure> {
         // Another job may have begun with a table that isn't this one's first.
         all.extend((names.state != job.state).then_some(&names.state));
     }
+    lock.check(conn).await?;
     drop_together(conn, &all).await?;
     for table in &job.tables {
         let shadow = table.names.shadow.plain();

@@ -62,7 +62,7 @@ pub(crate) async fn run(
     job: &Job,
     prepared: Prepared,
     saver: &Saver,
-    (lock, progress, interrupt): (JobLock, &Progress, &Interrupt),
+    (lock, progress, interrupt): (&JobLock, &Progress, &Interrupt),
 ) -> Result<(), Failure> {
     let throttling = Throttling::new(job)?;
     let count = job.tables.len();
@@ -106,7 +106,7 @@ pub(crate) async fn run(
                 driver_is_over.store(true, Ordering::Relaxed);
                 driver_ended(ended)
             }
-            lost = lock.watch() => {
+            lost = lock.lost() => {
                 // Another job may begin: nothing more is written, at once.
                 abort.abort();
                 driver_is_over.store(true, Ordering::Relaxed);

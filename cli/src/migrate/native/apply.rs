@@ -9,6 +9,7 @@ use oxferry_state::{Phase, same_definition};
 
 use super::{
     super::{
+        lock::JobLock,
         phases::KILL_ROWS_MAX,
         request::Rest,
         signals::{self, Interrupt},
@@ -19,6 +20,9 @@ use crate::{args::CutoverArgs, failure::Failure};
 
 /// As many as the cutover's.
 const ATTEMPTS_MAX: NonZeroU32 = NonZeroU32::new(10).expect("10 is not zero");
+
+/// What ends the wait for another attempt.
+type Guards<'a> = (&'a Interrupt, Option<&'a JobLock>);
 
 impl Decided {
     /// Changes every table that the server changes at once; returns what is
@@ -46,7 +50,8 @@ impl Decided {
                 lock.holder().check(&mut conn).await?;
             }
             check_unchanged(&mut conn, &native).await?;
-            if change(&opts, &native, args, interrupt).await? {
+            let guards = (interrupt, self.lock.as_ref());
+            if change(&opts, &native, args, guards).await? {
                 self.done.push(native.statement());
             } else {
                 self.copies.push((native.place, native.request));
@@ -55,7 +60,7 @@ impl Decided {
         self.copies.sort_by_key(|(place, _)| *place);
         let rest = self.rest();
         if let Some(lock) = self.lock {
-            lock.release().await?;
+            lock.release().await;
         }
         Ok(rest)
     }
@@ -92,10 +97,10 @@ async fn change(
     opts: &Opts,
     native: &Native,
     args: &CutoverArgs,
-    interrupt: &Interrupt,
+    guards: Guards<'_>,
 ) -> Result<bool, Failure> {
     for algorithm in &native.ways {
-        match attempts(opts, native, *algorithm, (args, interrupt)).await? {
+        match attempts(opts, native, *algorithm, (args, guards)).await? {
             Ok(report) => {
                 tracing::info!(
                     table = %native.table().plain(), %algorithm,
@@ -121,7 +126,7 @@ async fn attempts(
     opts: &Opts,
     native: &Native,
     algorithm: Algorithm,
-    (args, interrupt): (&CutoverArgs, &Interrupt),
+    (args, (interrupt, lock)): (&CutoverArgs, Guards<'_>),
 ) -> Result<Result<DdlReport, String>, Failure> {
     let statement = native.alter().native_statement(native.table(), algorithm);
     let kill = args.kill_blockers_after.map(|after| KillBlockers {
@@ -159,7 +164,16 @@ async fn attempts(
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             interrupted = interrupt.wanted() => return Err(interrupted),
+            lost = lost(lock) => return Err(lost),
         }
+    }
+}
+
+/// Waits until the lock, if there is one, is lost.
+async fn lost(lock: Option<&JobLock>) -> Failure {
+    match lock {
+        Some(lock) => lock.lost().await,
+        None => std::future::pending().await,
     }
 }
 
