@@ -9,7 +9,7 @@ use oxferry_cutover::Finish;
 use oxferry_schema::{Remedy, TableName, connect, set_auto_increment};
 use oxferry_verifier::Verified;
 
-use super::{job::JobTable, phases::Script, prepare, signals};
+use super::{job::JobTable, phases::Script, prepare};
 use crate::failure::Failure;
 
 /// Changes that may be left to apply under the lock.
@@ -45,22 +45,32 @@ impl<'a> Takeover<'a> {
     }
 
     async fn quiesce(&self) -> Result<(), Failure> {
+        // Comparing anew may take as long as the first comparison took.
+        tokio::select! {
+            biased;
+            interrupted = self.script.interrupt.wanted() => return Err(interrupted),
+            () = self.last_attempt() => {
+                let why = anyhow::anyhow!("the job ends");
+                return Err(Failure::new(Remedy::Interrupted, why));
+            }
+            quiet = self.come_to_rest() => quiet?,
+        }
+        Ok(self.script.handle.hold().await?)
+    }
+
+    /// Waits until no further attempt is wanted.
+    async fn last_attempt(&self) {
+        while !self.script.no_more_attempts.load(Ordering::Relaxed) {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Compares what is to be compared again, and waits until little is left to
+    /// apply. Holds nothing: it can be dropped at any time.
+    async fn come_to_rest(&self) -> Result<(), Failure> {
         let Script {
-            interrupt,
-            no_more_attempts,
-            comparison,
-            handle,
-            ..
+            comparison, handle, ..
         } = self.script;
-        if interrupt.is_wanted() {
-            return Err(signals::interrupted());
-        }
-        if no_more_attempts.load(Ordering::Relaxed) {
-            return Err(Failure::new(
-                Remedy::Interrupted,
-                anyhow::anyhow!("the job ends"),
-            ));
-        }
         comparison.catch_up().await?;
         let mut conn = connect(&self.script.job.url, "definition").await?;
         prepare::check_unchanged(self.script.job, &mut conn).await?;
@@ -74,7 +84,7 @@ impl<'a> Takeover<'a> {
             }
             Err(_) => tracing::debug!("changes come as fast as they are applied"),
         }
-        Ok(handle.hold().await?)
+        Ok(())
     }
 
     async fn apply_and_compare(
@@ -189,20 +199,10 @@ impl Finish for Takeover<'_> {
     }
 
     async fn pause(&mut self, wait: Duration) {
-        let Script {
-            interrupt,
-            no_more_attempts,
-            ..
-        } = self.script;
-        let ended = async {
-            while !no_more_attempts.load(Ordering::Relaxed) {
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
-        };
         tokio::select! {
             () = tokio::time::sleep(wait) => {}
-            _ = interrupt.wanted() => {}
-            () = ended => {}
+            _ = self.script.interrupt.wanted() => {}
+            () = self.last_attempt() => {}
         }
     }
 
