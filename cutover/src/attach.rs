@@ -23,20 +23,12 @@ pub(crate) struct KeySeen {
     pub(crate) parent: TableName,
 }
 
-/// A plain index as it is seen on a table: not unique, of whole columns.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct IndexSeen {
-    pub(crate) table: TableName,
-    pub(crate) name: Ident,
-    pub(crate) columns: Vec<Ident>,
-}
-
 /// What is seen on the tables of a swap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Picture {
     pub(crate) keys: Vec<KeySeen>,
-    /// Of the children only.
-    pub(crate) indexes: Vec<IndexSeen>,
+    /// Of the children only: each index's table and name.
+    pub(crate) indexes: Vec<(TableName, Ident)>,
     /// Each trigger's table and name.
     pub(crate) triggers: Vec<(TableName, Ident)>,
 }
@@ -64,6 +56,11 @@ impl Picture {
 
     fn keys_of(&self, table: &TableName) -> impl Iterator<Item = &KeySeen> {
         self.keys.iter().filter(move |key| key.table == *table)
+    }
+
+    fn has_index(&self, table: &TableName, name: &Ident) -> bool {
+        let mut indexes = self.indexes.iter();
+        indexes.any(|(on, seen)| on == table && seen == name)
     }
 
     fn has_trigger(&self, table: &TableName, name: &Ident) -> bool {
@@ -261,7 +258,7 @@ impl SwapPlan {
 /// What replaces a child's keys: by those to the new table, then by name.
 fn rebuild(child: &TableName, keys: &[Carried<'_>], seen: &Picture) -> (Vec<String>, Vec<String>) {
     let (mut to_new, mut to_name) = (Vec::new(), Vec::new());
-    let mut renamed = BTreeSet::new();
+    let mut rebuilt = BTreeSet::new();
     for carried in keys {
         let becomes = &carried.key.becomes;
         let own = seen.key(child, &becomes.name);
@@ -280,42 +277,36 @@ fn rebuild(child: &TableName, keys: &[Carried<'_>], seen: &Picture) -> (Vec<Stri
             to_name.push(format!("DROP FOREIGN KEY {}", carried.temporary));
         }
         to_name.push(add_clause(becomes));
-        for index in seen.indexes.iter().filter(|index| {
-            index.table == *child && index.columns == becomes.columns && own.is_some()
-        }) {
-            if let Some(kept) = kept_name(&index.name)
-                && renamed.insert(index.name.clone())
-            {
-                to_new.push(format!("RENAME INDEX {} TO {kept}", index.name));
-                to_name.push(format!("RENAME INDEX {kept} TO {}", index.name));
-            }
+        if own.is_some() {
+            rebuilt.extend(&carried.key.indexes);
         }
     }
-    // What an earlier run had renamed and not renamed back.
-    for index in seen.indexes.iter().filter(|index| index.table == *child) {
-        if let Some(name) = index.name.as_str().strip_suffix(KEPT)
-            && let Ok(name) = Ident::new(name)
-        {
-            to_name.push(format!("RENAME INDEX {} TO {name}", index.name));
+    for (name, kept) in kept_names(child, keys) {
+        let (named, is_kept) = (seen.has_index(child, name), seen.has_index(child, &kept));
+        if named && !is_kept && rebuilt.contains(name) {
+            to_new.push(format!("RENAME INDEX {name} TO {kept}"));
+            to_name.push(format!("RENAME INDEX {kept} TO {name}"));
+        } else if is_kept && !named {
+            // An earlier run had renamed it and not renamed it back.
+            to_name.push(format!("RENAME INDEX {kept} TO {name}"));
         }
     }
     (to_new, to_name)
 }
 
-/// How an index is called while its key is replaced.
+/// How the indexes of a child's keys are called while the keys are replaced.
 ///
 /// One that the server has made for a key is dropped and built anew with it,
 /// row by row, when the key's name changes; one that was renamed isn't: it
 /// counts as the user's own. Seen on MySQL 9.7.4. Which ones are the server's
 /// own can't be read.
-fn kept_name(index: &Ident) -> Option<Ident> {
-    if index.as_str().ends_with(KEPT) {
-        return None;
-    }
-    Ident::new(format!("{}{KEPT}", index.as_str())).ok()
+fn kept_names<'a>(child: &TableName, keys: &[Carried<'a>]) -> Vec<(&'a Ident, Ident)> {
+    let all = keys.iter().flat_map(|carried| &carried.key.indexes);
+    let names: BTreeSet<&Ident> = all.collect();
+    let numbered = names.into_iter().enumerate();
+    let kept = numbered.map(|(at, name)| (name, temporary_name(child, "ix", at + 1)));
+    kept.collect()
 }
-
-const KEPT: &str = "_oxix";
 
 fn drop_clause(key: &KeySeen) -> String {
     format!("DROP FOREIGN KEY {}", key.name)

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use mysql_async::{Conn, Opts, Row, prelude::Queryable};
+use mysql_async::{Conn, Opts, prelude::Queryable};
 use oxferry_schema::{Attached, CONNECT_DEADLINE, Ident, Table, TableName};
 use tokio::time::sleep;
 
 use crate::{
     Backoff, CutoverError, SwapPlan,
-    attach::{CarriedTrigger, IndexSeen, KeySeen, Picture},
+    attach::{CarriedTrigger, KeySeen, Picture},
     session::{Session, answered, close, connect},
     swap::{END_LIMIT, let_go},
     tables::exists,
@@ -320,34 +320,10 @@ async fn indexes(
     picture: &mut Picture,
 ) -> Result<(), CutoverError> {
     let names = (table.schema.as_str(), table.table.as_str());
-    let asked = conn.exec::<Row, _, _>(INDEXES, names);
-    let mut all: Vec<(IndexSeen, bool)> = Vec::new();
-    for row in answered(LOOK, CONNECT_DEADLINE, asked).await? {
-        let (name, column, plain): (String, Option<String>, bool) = mysql_async::from_row(row);
-        let name = ident(name)?;
-        let column = column.map(ident).transpose()?;
-        let plain = plain && column.is_some();
-        match all.last_mut() {
-            Some((last, all_plain)) if last.name == name => {
-                last.columns.extend(column);
-                *all_plain &= plain;
-            }
-            _ => {
-                let table = table.clone();
-                let columns = column.into_iter().collect();
-                all.push((
-                    IndexSeen {
-                        table,
-                        name,
-                        columns,
-                    },
-                    plain,
-                ));
-            }
-        }
+    let asked = conn.exec::<String, _, _>(INDEXES, names);
+    for name in answered(LOOK, CONNECT_DEADLINE, asked).await? {
+        picture.indexes.push((table.clone(), ident(name)?));
     }
-    let plain = all.into_iter().filter(|(_, plain)| *plain);
-    picture.indexes.extend(plain.map(|(index, _)| index));
     Ok(())
 }
 
@@ -381,7 +357,5 @@ const KEYS: &str = "SELECT CONSTRAINT_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED
 const TRIGGERS: &str = "SELECT TRIGGER_NAME FROM information_schema.TRIGGERS \
     WHERE EVENT_OBJECT_SCHEMA = ? AND EVENT_OBJECT_TABLE = ? \
     ORDER BY ACTION_TIMING, EVENT_MANIPULATION, ACTION_ORDER";
-const INDEXES: &str = "SELECT INDEX_NAME, COLUMN_NAME, \
-    NON_UNIQUE = 1 AND SUB_PART IS NULL AND INDEX_TYPE = 'BTREE' \
-    FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? \
-    ORDER BY INDEX_NAME, SEQ_IN_INDEX";
+const INDEXES: &str = "SELECT DISTINCT INDEX_NAME FROM information_schema.STATISTICS \
+    WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? ORDER BY INDEX_NAME";

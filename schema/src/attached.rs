@@ -29,6 +29,10 @@ pub struct CarriedKey {
     /// What it becomes: the same between the same tables, where columns may
     /// have other names.
     pub becomes: ForeignKey,
+    /// Of another table's key: the plain indexes of exactly its columns, one of
+    /// which the server may have made for it.
+    #[serde(default)]
+    pub indexes: Vec<Ident>,
 }
 
 /// A column that a foreign key needs and that the altered table lacks.
@@ -49,6 +53,7 @@ impl From<ForeignKey> for CarriedKey {
         Self {
             becomes: key.clone(),
             was: key,
+            indexes: Vec::new(),
         }
     }
 }
@@ -74,11 +79,18 @@ impl Attached {
         let triggers = Table::triggers(conn, table).await?;
         let foreign_keys = Table::foreign_keys(conn, table).await?;
         let children = Table::referencing_foreign_keys(conn, table).await?;
-        let others = children.into_iter().filter(|key| key.child != key.parent);
+        let mut others = Vec::new();
+        for key in children.into_iter().filter(|key| key.child != key.parent) {
+            let indexes = key.plain_indexes(conn).await?;
+            others.push(CarriedKey {
+                indexes,
+                ..CarriedKey::from(key)
+            });
+        }
         Ok(Self {
             triggers,
             foreign_keys: foreign_keys.into_iter().map(CarriedKey::from).collect(),
-            children: others.map(CarriedKey::from).collect(),
+            children: others,
         })
     }
 
@@ -104,7 +116,7 @@ impl Attached {
     pub fn follow(&mut self, source: &Table, altered: &Altered) -> Result<(), Vec<LostColumn>> {
         let mut lost = Vec::new();
         for key in self.foreign_keys.iter_mut().chain(&mut self.children) {
-            let CarriedKey { was, becomes } = key;
+            let CarriedKey { was, becomes, .. } = key;
             let mut follow = |table: &TableName, from: &[Ident], to: &mut [Ident]| {
                 if *table != source.name {
                     return;

@@ -1,6 +1,6 @@
 //! Foreign keys: what ties a table to others, and others to it.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use mysql_async::{Conn, prelude::Queryable};
 use serde::{Deserialize, Serialize};
@@ -105,6 +105,34 @@ impl Table {
             }
             Err(source) => Err(failed(name, source)),
         }
+    }
+}
+
+impl ForeignKey {
+    /// Reads the names of the indexes of exactly the child's columns that are
+    /// such as the server makes for a key: not unique, of whole columns.
+    pub(crate) async fn plain_indexes(&self, conn: &mut Conn) -> Result<Vec<Ident>, ReadError> {
+        let child = &self.child;
+        let names = (child.schema.as_str(), child.table.as_str());
+        let parts: Vec<(String, Option<String>, bool)> = conn
+            .exec(INDEX_PARTS, names)
+            .await
+            .map_err(|source| failed(child, source))?;
+        let mut found: BTreeMap<String, Vec<Option<String>>> = BTreeMap::new();
+        for (index, column, plain) in parts {
+            let columns = found.entry(index).or_default();
+            columns.push(column.filter(|_| plain));
+        }
+        let columns: Vec<_> = self.columns.iter().map(|c| Some(c.as_str())).collect();
+        let same = |parts: &[Option<String>]| {
+            let parts = parts.iter().map(Option::as_deref);
+            parts.eq(columns.iter().copied())
+        };
+        let names = found.into_iter().filter(|(_, parts)| same(parts));
+        // What the server calls an index is a name.
+        Ok(names
+            .filter_map(|(name, _)| Ident::new(name).ok())
+            .collect())
     }
 }
 
@@ -214,6 +242,10 @@ const FOREIGN_KEYS: &str = "SELECT r.CONSTRAINT_NAME, r.CONSTRAINT_SCHEMA, r.TAB
 /// The storage engine's own list: database, slash, name. Compared byte by byte:
 /// letter case may tell two tables apart. Seen on MySQL 9.7.4; source: MySQL
 /// 9.7 manual, "The INFORMATION_SCHEMA INNODB_FOREIGN Table".
+const INDEX_PARTS: &str = "SELECT INDEX_NAME, COLUMN_NAME, \
+    NON_UNIQUE = 1 AND SUB_PART IS NULL AND INDEX_TYPE = 'BTREE' \
+    FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? \
+    ORDER BY INDEX_NAME, SEQ_IN_INDEX";
 const CHILDREN: &str = "SELECT FOR_NAME FROM information_schema.INNODB_FOREIGN \
     WHERE CAST(REF_NAME AS BINARY) = CAST(CONCAT(?, '/', ?) AS BINARY) ORDER BY FOR_NAME";
 

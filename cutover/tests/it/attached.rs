@@ -342,9 +342,10 @@ async fn what_a_crash_leaves_behind_is_completed_step_by_step() {
     let first = temporary_name(source, "tr", 1);
     place.run(&format!("DROP TRIGGER {first}")).await;
     let name = temporary_name(&place.named("child"), "fk", 1);
+    let kept = temporary_name(&place.named("child"), "ix", 1);
     place
         .run(&format!(
-            "ALTER TABLE child DROP FOREIGN KEY child_up, RENAME INDEX child_up TO child_up_oxix, \
+            "ALTER TABLE child DROP FOREIGN KEY child_up, RENAME INDEX child_up TO {kept}, \
              ADD CONSTRAINT {name} FOREIGN KEY (x, y) REFERENCES t (writer, number) ON DELETE CASCADE"
         ))
         .await;
@@ -456,4 +457,23 @@ async fn a_foreign_key_that_the_user_may_not_see_stops_the_swap() {
     assert!(error.to_string().contains("may not see"), "{error:?}");
     place.expect_writes_flow().await;
     place.run(&format!("DROP USER `{user}`")).await;
+}
+
+#[tokio::test]
+async fn a_childs_indexes_keep_their_names_however_long_or_odd() {
+    let place = Place::new().await;
+    let long = "k".repeat(64);
+    place
+        .run(&format!(
+            "CREATE TABLE child (id INT PRIMARY KEY, x INT, y INT, KEY x_oxix (x), \
+             CONSTRAINT {long} FOREIGN KEY (x, y) REFERENCES {} (writer, number))",
+            place.pair.source
+        ))
+        .await;
+    let before = place.definition("child").await;
+    assert!(before.contains(&format!("KEY `{long}` (")), "{before}");
+    let plan = place.swapped().await;
+    assert_eq!(place.definition("child").await, before);
+    complete(&place.opts(), &plan).await.unwrap();
+    assert_eq!(place.definition("child").await, before);
 }
