@@ -26,7 +26,11 @@ const ACCEPTED: [u16; 12] = [
 /// What the program may refuse alone, by what its last line contains.
 ///
 /// Everything else that it refuses and the server does is a failure.
-const REFUSALS: [&str; 1] = ["whose values can't be told apart exactly"];
+const REFUSALS: [&str; 2] = [
+    "whose values can't be told apart exactly",
+    // The server rounds, and cuts trailing spaces, without a word.
+    "doesn't survive the change from",
+];
 
 /// Draws the trial of a seed.
 #[must_use]
