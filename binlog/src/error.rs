@@ -115,7 +115,8 @@ pub enum StreamError {
     /// A watched table's row was logged without all of its columns.
     #[error(
         "a change of {table} before {at} was logged with a part of its columns only; set \
-         binlog_row_image=FULL and binlog_row_value_options='' in every session that writes to it"
+         binlog_row_image=FULL and binlog_row_value_options='' in every session that writes to it, then \
+         start anew with --fresh: what is missing can't be read any more"
     )]
     PartialImage {
         /// The table's full name, unquoted.
@@ -126,7 +127,7 @@ pub enum StreamError {
     /// A watched table was changed by a statement whose rows aren't logged.
     #[error(
         "{table} was changed before {at} by a statement that was logged without its rows; set \
-         binlog_format=ROW in every session that writes to it: {statement}"
+         binlog_format=ROW in every session that writes to it, then start anew with --fresh: {statement}"
     )]
     StatementFormat {
         /// The table's full name, unquoted.

@@ -110,6 +110,13 @@ where
     let mut session = Session::open(opts, &plan.limits).await?;
     let mut observer = connect(opts).await?;
     expect_no_backup(&mut observer, &session).await?;
+    // Times in the statement are those of the server's own zone, as in a
+    // session of the operator's.
+    let zone = session
+        .conn
+        .query_drop("SET SESSION time_zone = @@GLOBAL.time_zone")
+        .await;
+    zone.map_err(CutoverError::statement("set the time zone"))?;
     let mut blockers = Vec::new();
     let began = Instant::now();
     let answer = {

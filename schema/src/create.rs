@@ -172,7 +172,9 @@ async fn change(
         conn.query_drop(statement).await.map_err(refused)?;
     }
     let statement = alter.statement_on_copy(shadow, &names);
-    conn.query_drop(statement).await.map_err(refused)?;
+    in_the_servers_zone(conn, statement)
+        .await
+        .map_err(refused)?;
     let mut table = read(conn, shadow).await?;
     let counts = table.columns.iter().any(|column| column.auto_increment);
     if let Some(next) = source.auto_increment
@@ -183,6 +185,16 @@ async fn change(
         table = read(conn, shadow).await?;
     }
     Ok(table)
+}
+
+/// Runs the user's statement, whose times are those of the server's own zone,
+/// as in a session of his.
+async fn in_the_servers_zone(conn: &mut Conn, statement: String) -> Result<(), mysql_async::Error> {
+    conn.query_drop("SET SESSION time_zone = @@GLOBAL.time_zone")
+        .await?;
+    let done = conn.query_drop(statement).await;
+    conn.query_drop("SET SESSION time_zone = '+00:00'").await?;
+    done
 }
 
 async fn read(conn: &mut Conn, shadow: &TableName) -> Result<Table, ShadowError> {

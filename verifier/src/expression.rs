@@ -66,7 +66,10 @@ pub enum ExpressionError {
         reason: &'static str,
     },
     /// A key column is not compared.
-    #[error("key column {column} must be compared; don't ignore or drop it")]
+    #[error(
+        "column {column} is part of the key that tells rows apart while they are copied, and goes with \
+         the change: keep it for now, and drop it in a change of its own once another key stands"
+    )]
     KeyLeftOut {
         /// The column.
         column: Ident,

@@ -64,7 +64,7 @@ impl TableSide {
         let index = index.map_or_else(String::new, |name| format!(" FORCE INDEX ({name})"));
         let from = format!("FROM {}{index} WHERE ", table.name);
         let hint = format!(
-            "/*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_mode='NO_AUTO_VALUE_ON_ZERO') \
+            "/*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES') \
              MAX_EXECUTION_TIME({}) */",
             limit.as_millis().clamp(1, u128::from(u32::MAX))
         );

@@ -324,6 +324,32 @@ async fn a_change_that_depends_on_the_time_zone_is_refused_outside_utc() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_the_server_would_compute_in_another_time_zone_is_refused() {
+    let options = ServerOptions::new().arg("--default-time-zone=+02:00");
+    let world = World::on(options, TableSpec::sysbench, 10).await;
+    let now = "ADD COLUMN d DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP";
+    refuses(&world, world.migrate(now), 64, "column d").await;
+    let mut conn = world.conn().await;
+    let literal = "ADD COLUMN at TIMESTAMP NOT NULL DEFAULT '2000-01-01 00:00:01'";
+    check_code(&world.migrate(literal).run(LIMIT).await.unwrap(), 0);
+    let read = "SELECT DISTINCT CAST(at AS CHAR) FROM t";
+    let at: Vec<String> = conn.query(read).await.unwrap();
+    assert_eq!(at, ["2000-01-01 00:00:01"]);
+    let computed = "ALTER TABLE t ADD COLUMN h INT AS (HOUR(at)) STORED";
+    conn.query_drop(computed).await.unwrap();
+    refuses(&world, world.migrate("ENGINE=InnoDB"), 64, "TIMESTAMP").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_engine_is_refused_before_anything_is_made() {
+    let world = World::new(TableSpec::sysbench, 10).await;
+    for engine in ["MyISAM", "MEMORY", "BLACKHOLE"] {
+        let clauses = format!("ENGINE={engine}");
+        refuses(&world, world.migrate(&clauses), 64, "only InnoDB").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_new_table_that_somebody_emptied_never_takes_over() {
     let world = World::new(TableSpec::sysbench, 1_000).await;
     let migrate = world.migrate("ADD COLUMN extra INT").arg("--defer-cutover");
