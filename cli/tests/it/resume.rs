@@ -2,8 +2,12 @@
 
 use std::time::Duration;
 
-use mysql_async::prelude::Queryable;
-use oxferry_testkit::{tables::TableSpec, tool::Signal, writer::Writers};
+use mysql_async::{Conn, prelude::Queryable};
+use oxferry_testkit::{
+    tables::TableSpec,
+    tool::{Running, Signal},
+    writer::Writers,
+};
 
 use crate::world::{LIMIT, World, check_code, options};
 
@@ -130,6 +134,38 @@ async fn an_interrupted_job_goes_on_and_a_second_signal_ends_it_at_once() {
         assert!(resumed.text().contains("resumes"), "{}", resumed.text());
         assert_eq!(world.tables_beside().await, Vec::<String>::new());
     }
+}
+
+/// A job that waits in its preparation for a lock that `holder` has.
+async fn preparing(world: &World, holder: &mut Conn) -> Running {
+    let lock = "FLUSH TABLES WITH READ LOCK";
+    holder.query_drop(lock).await.unwrap();
+    let mut running = world.migrate(CLAUSES).spawn().unwrap();
+    running.wait_phase("prepare", LIMIT).await.unwrap();
+    running
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_prepares_ends_at_an_interrupt_and_when_its_lock_is_lost() {
+    let world = World::new(TableSpec::sysbench, 2_000).await;
+    let mut holder = world.conn().await;
+    let running = preparing(&world, &mut holder).await;
+    running.signal(Signal::SIGINT).unwrap();
+    check_code(&running.wait_exit(LIMIT).await.unwrap(), 130);
+    let running = preparing(&world, &mut holder).await;
+    let query = "SELECT t.processlist_id FROM performance_schema.metadata_locks l \
+        JOIN performance_schema.threads t ON t.thread_id = l.owner_thread_id \
+        WHERE l.object_type = 'USER LEVEL LOCK'";
+    let locked: Option<u64> = holder.query_first(query).await.unwrap();
+    let kill = format!("KILL {}", locked.unwrap());
+    holder.query_drop(kill).await.unwrap();
+    let finished = running.wait_exit(LIMIT).await.unwrap();
+    check_code(&finished, 75);
+    let text = finished.text();
+    assert!(text.contains("the job's lock on"), "{text}");
+    holder.query_drop("UNLOCK TABLES").await.unwrap();
+    check_code(&world.migrate(CLAUSES).run(LIMIT).await.unwrap(), 0);
+    assert_eq!(world.tables_beside().await, Vec::<String>::new());
 }
 
 #[tokio::test(flavor = "multi_thread")]
