@@ -267,14 +267,25 @@ async fn clean(
     } else {
         group
     };
-    let holder = lock.holder();
     if execute {
-        holder.check(conn).await?;
+        lock.holder().check(conn).await?;
         group.complete(url).await?;
     }
     for (table, why) in group.kept() {
         tracing::info!(table = %table.plain(), "kept: {why}");
     }
+    remove(conn, group, (&lock, execute)).await?;
+    lock.release().await;
+    Ok(())
+}
+
+/// Removes what is of no use to anybody, or only lists it.
+async fn remove(
+    conn: &mut Conn,
+    group: &Group,
+    (lock, execute): (&JobLock, bool),
+) -> Result<(), Failure> {
+    let holder = lock.holder();
     for tables in group.removed() {
         if execute {
             holder.check(conn).await?;
@@ -285,7 +296,6 @@ async fn clean(
             tracing::info!(table = %table.plain(), "{what}");
         }
     }
-    lock.release().await;
     Ok(())
 }
 
