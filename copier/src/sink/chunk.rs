@@ -140,7 +140,7 @@ pub(super) struct KeysUnit<'a> {
 
 impl KeysUnit<'_> {
     /// Removes and copies in a transaction of its own, but for its commit.
-    async fn write(&self, conn: &mut Conn) -> Result<CopiedRows, DriverError> {
+    pub(super) async fn write(&self, conn: &mut Conn) -> Result<CopiedRows, DriverError> {
         let rows = self.rows();
         let mut keys = self.keys.to_vec();
         if self.reads_keys() {

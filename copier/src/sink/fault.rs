@@ -3,11 +3,11 @@
 use std::{future::Future, time::Duration};
 
 use mysql_async::{Conn, Error as DriverError, Value, prelude::Queryable};
-use oxferry_schema::{ErrorClass, Key, Predicate, TableName, classify};
+use oxferry_schema::{ErrorClass, Key, Predicate, TableName, classify, server_code};
 
 use super::{
     batch::{ApplyUnit, RowTooLarge},
-    chunk::CopyUnit,
+    chunk::{CopyUnit, KeysUnit},
 };
 use crate::{
     Connections, CopyError, WorkLimits,
@@ -24,6 +24,14 @@ pub(super) trait Trial: Unit {
         session: &mut Session,
         rows: u64,
     ) -> impl Future<Output = Result<u64, DriverError>> + Send;
+
+    /// Does the work with the row of `key` alone, likewise; `None` where rows
+    /// don't come and go, so that a row's number is enough.
+    fn attempt_key(
+        &self,
+        session: &mut Session,
+        key: &Key,
+    ) -> impl Future<Output = Option<Result<u64, DriverError>>> + Send;
 
     /// Returns the key of row number `index`, from 0.
     fn key_at(
@@ -121,6 +129,23 @@ impl<U: Trial> Search<'_, U> {
         Ok(refused)
     }
 
+    /// Returns what the server says of one row; `None` where there is no need
+    /// to ask.
+    async fn alone(
+        &self,
+        session: &mut Session,
+        key: &Key,
+    ) -> Result<Option<Result<u64, DriverError>>, DriverError> {
+        session.conn.query_drop("START TRANSACTION").await?;
+        let said = self.unit.attempt_key(session, key).await;
+        let said = match said {
+            Some(Err(error)) if classify(&error) != ErrorClass::DataRefused => return Err(error),
+            said => said,
+        };
+        session.conn.query_drop("ROLLBACK").await?;
+        Ok(said)
+    }
+
     /// Returns how many of the first rows pass, and what is said of one more.
     async fn first(
         &self,
@@ -173,11 +198,25 @@ impl<U: Trial> Unit for Search<'_, U> {
     type Output = Option<Fault>;
 
     async fn run(&self, session: &mut Session, _unsure: bool) -> Result<Self::Output, DriverError> {
-        let Some((index, source)) = self.first(session).await? else {
-            return Ok(None);
-        };
-        let key = self.unit.key_at(&mut session.conn, index).await?;
-        Ok(key.map(|key| Fault { key, source }))
+        for _ in 0..SEARCHES_MAX {
+            let Some((index, source)) = self.first(session).await? else {
+                return Ok(None);
+            };
+            let Some(key) = self.unit.key_at(&mut session.conn, index).await? else {
+                continue;
+            };
+            // A duplicate takes two rows: alone, each of them passes.
+            if server_code(&source) == Some(ER_DUP_ENTRY) {
+                return Ok(Some(Fault { key, source }));
+            }
+            match self.alone(session, &key).await? {
+                None => return Ok(Some(Fault { key, source })),
+                Some(Err(source)) => return Ok(Some(Fault { key, source })),
+                // Rows before it came or went since it was counted.
+                Some(Ok(_)) => {}
+            }
+        }
+        Ok(None)
     }
 
     fn limit(&self, limits: &WorkLimits) -> Duration {
@@ -189,6 +228,19 @@ impl Trial for CopyUnit<'_> {
     async fn attempt(&self, session: &mut Session, rows: u64) -> Result<u64, DriverError> {
         let copied = self.write(&mut session.conn, (false, Some(rows))).await?;
         Ok(copied.rows)
+    }
+
+    async fn attempt_key(
+        &self,
+        session: &mut Session,
+        key: &Key,
+    ) -> Option<Result<u64, DriverError>> {
+        let unit = KeysUnit {
+            sink: self.sink,
+            keys: std::slice::from_ref(key),
+        };
+        let copied = unit.write(&mut session.conn).await;
+        Some(copied.map(|copied| copied.rows))
     }
 
     async fn key_at(&self, conn: &mut Conn, index: u64) -> Result<Option<Key>, DriverError> {
@@ -212,6 +264,15 @@ impl Trial for ApplyUnit<'_> {
         let bytes = self.bytes(session);
         let applied = self.write(&mut session.conn, (bytes, rows_max)).await?;
         Ok(u64::try_from(applied.upserts).unwrap_or(u64::MAX))
+    }
+
+    /// A batch's rows are the same whenever they are written.
+    async fn attempt_key(
+        &self,
+        _session: &mut Session,
+        _key: &Key,
+    ) -> Option<Result<u64, DriverError>> {
+        None
     }
 
     async fn key_at(&self, _conn: &mut Conn, index: u64) -> Result<Option<Key>, DriverError> {
@@ -249,6 +310,11 @@ fn row_number(error: &DriverError) -> Option<u64> {
     let (_, number) = error.message.rsplit_once(" at row ")?;
     number.parse().ok().filter(|number| *number > 0)
 }
+
+/// How often a row is looked for among others that come and go.
+const SEARCHES_MAX: u32 = 20;
+
+const ER_DUP_ENTRY: u16 = 1062;
 
 /// How long the row at fault is looked for.
 const SEARCH_MAX: Duration = Duration::from_secs(60);
