@@ -6,6 +6,7 @@ mod check;
 mod checkpoint;
 mod comparison;
 mod duplicates;
+mod ended;
 mod facts;
 mod finish;
 mod job;
@@ -73,11 +74,10 @@ pub(crate) async fn run(args: MigrateArgs, log: &Log) -> Result<(), Failure> {
 
 async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<(), Failure> {
     tracing::info!(phase = %Phase::Preflight.as_str(), "begins");
-    let rest = at_once(&args, interrupt).await?;
-    if rest.requests.is_empty() {
+    let Some(rest) = left_to_copy(&args, interrupt).await? else {
         tracing::info!(phase = %Phase::Done.as_str(), "ends");
         return Ok(());
-    }
+    };
     let (job, mut conn) = tokio::select! {
         looked = Job::look(args, rest) => looked?,
         interrupted = interrupt.wanted() => return Err(interrupted),
@@ -128,6 +128,24 @@ async fn decide(
         Start::Fresh { .. } => begin(job),
     };
     Ok((start, Saver::new(store, checkpoint)))
+}
+
+/// Does what needs no copy: changes at once, and cleaning up after an earlier
+/// run that has swapped the tables. Returns what is left, if anything is.
+async fn left_to_copy(args: &MigrateArgs, interrupt: &Interrupt) -> Result<Option<Rest>, Failure> {
+    let rest = at_once(args, interrupt).await?;
+    if rest.requests.is_empty() {
+        return Ok(None);
+    }
+    let ended = tokio::select! {
+        ended = ended::look(args, &rest) => ended?,
+        interrupted = interrupt.wanted() => return Err(interrupted),
+    };
+    let Some(ended) = ended else {
+        return Ok(Some(rest));
+    };
+    ended.clean_up(args).await?;
+    Ok(None)
 }
 
 /// Lets the server change what it can change at once; returns what is left to

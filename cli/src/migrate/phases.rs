@@ -15,14 +15,15 @@ use oxferry_copier::{
     engine::TableId,
     pipeline::{Handle, Stopped},
 };
-use oxferry_cutover::{CutoverError, KillBlockers, Sentinel, SwapReport, complete, drop_old, swap};
-use oxferry_schema::{Remedy, TableName, connect};
+use oxferry_cutover::{CutoverError, KillBlockers, Sentinel, SwapReport, complete, swap};
+use oxferry_schema::{Remedy, ShadowNames, TableName, connect};
 use oxferry_state::{Checkpoint, Phase};
 
 use super::{
     attached,
     checkpoint::Saver,
     comparison::Comparison,
+    ended,
     finish::Takeover,
     job::Job,
     lock::Holder,
@@ -59,7 +60,7 @@ const COMPARE_AGAIN_EVERY: Duration = Duration::from_secs(5);
 const COMPARE_ALL_EVERY: Duration = Duration::from_secs(1800);
 
 /// How long one pass over old and dropped tables may wait for a lock.
-const DROP_LOCK_WAIT: Duration = Duration::from_secs(10);
+pub(super) const DROP_LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// What the phases work with.
 #[derive(Debug)]
@@ -294,25 +295,14 @@ pub(crate) async fn clean_up_after(
     clean_up(job, conn, saver, lock).await
 }
 
-/// Drops what the job made, the checkpoint last: until then a repeated call
-/// knows that the tables are swapped.
+/// Drops what the job made, the checkpoint last.
 pub(crate) async fn clean_up(
     job: &Job,
     conn: &mut Conn,
     saver: &Saver,
     lock: &Holder,
 ) -> Result<(), Failure> {
-    lock.check(conn).await?;
-    Sentinel::new(job.sentinel.clone()).drop(conn).await?;
-    for table in &job.tables {
-        let old = &table.names.old;
-        if job.args.cutover.keep_old_table {
-            tracing::info!(table = %old.plain(), "the old table is kept");
-        } else {
-            lock.check(conn).await?;
-            drop_old(conn, old, DROP_LOCK_WAIT).await?;
-        }
-    }
-    lock.check(conn).await?;
-    saver.clear().await
+    let names: Vec<ShadowNames> = job.tables.iter().map(|t| t.names.clone()).collect();
+    let keep_old = job.args.cutover.keep_old_table;
+    ended::drop_all(conn, &names, keep_old, (saver, lock)).await
 }

@@ -5,7 +5,7 @@ use oxferry_copier::{ChunkLimits, CopyPlan, DeferredIndexes, engine::Mode};
 use oxferry_schema::{Altered, Ident, Table, connect};
 
 use super::{
-    attached, check, duplicates,
+    attached, check, duplicates, ended,
     job::{Job, JobTable},
     lock::JobLock,
     native, shape,
@@ -22,6 +22,11 @@ use crate::{args::MigrateArgs, failure::Failure};
 pub(crate) async fn run(args: MigrateArgs) -> Result<(), Failure> {
     let rest = native::decide(&args).await?.say().await?;
     if rest.requests.is_empty() {
+        return Ok(());
+    }
+    if let Some(ended) = ended::look(&args, &rest).await? {
+        ended.leave().await;
+        say_only_clean_up();
         return Ok(());
     }
     let (job, mut conn) = Job::look(args, rest).await?;
@@ -129,11 +134,15 @@ fn say_start(start: &Start) {
         Start::Fresh { leftovers: false } => "would start anew",
         Start::Fresh { leftovers: true } => "would drop what an earlier run built, and start anew",
         Start::Resume(_) => "would go on where an earlier run stopped",
-        Start::CleanUp(_) => {
-            "would only clean up after an earlier run, which has swapped the tables"
-        }
+        Start::CleanUp(_) => return say_only_clean_up(),
     };
     tracing::info!("the job {how}");
+}
+
+fn say_only_clean_up() {
+    tracing::info!(
+        "the job would only clean up after an earlier run, which has swapped the tables"
+    );
 }
 
 fn say_job(job: &Job) {

@@ -58,13 +58,10 @@ pub(crate) enum Start {
 pub(crate) fn decide(found: Found, asked: &JobIdentity, fresh: bool) -> Result<Start, Failure> {
     let leftovers = found.leftovers();
     if let Some(checkpoint) = &found.checkpoint {
-        match swapped(checkpoint, &found.tables) {
-            Swapped::All if checkpoint.resumes(asked).is_err() => {
-                return Err(unfinished_cleanup(checkpoint));
-            }
-            Swapped::All => return Ok(Start::CleanUp(Box::new(checkpoint.clone()))),
-            Swapped::Some => return Err(swapped_in_part(&found.tables)),
-            Swapped::None => {}
+        let tables = found.tables.iter();
+        let tables: Vec<_> = tables.map(|t| (&t.source, t.shadow, t.old)).collect();
+        if is_ended(checkpoint, &tables, asked)? {
+            return Ok(Start::CleanUp(Box::new(checkpoint.clone())));
         }
     }
     check_old(&found.tables)?;
@@ -84,6 +81,28 @@ pub(crate) fn decide(found: Found, asked: &JobIdentity, fresh: bool) -> Result<S
     }
     check_resumable(checkpoint, &found)?;
     Ok(Start::Resume(Box::new(checkpoint.clone())))
+}
+
+/// A source table, whether there is a new table beside it, and an old one.
+pub(crate) type Beside<'a> = (&'a TableName, bool, bool);
+
+/// Returns whether an earlier run of the job `asked` for has swapped its
+/// `tables`, so that only the cleaning up is left.
+///
+/// # Errors
+///
+/// A failure if it was another job, or if only some look swapped.
+pub(crate) fn is_ended(
+    checkpoint: &Checkpoint,
+    tables: &[Beside<'_>],
+    asked: &JobIdentity,
+) -> Result<bool, Failure> {
+    match swapped(checkpoint, tables) {
+        Swapped::All if checkpoint.resumes(asked).is_err() => Err(unfinished_cleanup(checkpoint)),
+        Swapped::All => Ok(true),
+        Swapped::Some => Err(swapped_in_part(tables)),
+        Swapped::None => Ok(false),
+    }
 }
 
 impl Found {
@@ -121,10 +140,10 @@ enum Swapped {
 
 /// After the rename the shadows' names are free and the old tables stand; the
 /// phase is noted before the rename is sent, and the next one after it.
-fn swapped(checkpoint: &Checkpoint, tables: &[FoundTable]) -> Swapped {
-    let one = |table: &FoundTable| match checkpoint.phase {
-        Phase::Cleanup | Phase::Done => !table.shadow,
-        Phase::Cutover => table.is_swapped(),
+fn swapped(checkpoint: &Checkpoint, tables: &[Beside<'_>]) -> Swapped {
+    let one = |(_, shadow, old): &Beside<'_>| match checkpoint.phase {
+        Phase::Cleanup | Phase::Done => !shadow,
+        Phase::Cutover => !shadow && *old,
         Phase::Preflight
         | Phase::NativeDdl
         | Phase::Prepare
@@ -137,7 +156,7 @@ fn swapped(checkpoint: &Checkpoint, tables: &[FoundTable]) -> Swapped {
         | Phase::Reverse => false,
     };
     // A checkpoint of other tables can't be told anything about by these.
-    let covers = |table: &FoundTable| checkpoint.job.tables.contains(&table.source);
+    let covers = |(source, ..): &Beside<'_>| checkpoint.job.tables.contains(source);
     let covered: Vec<bool> = tables
         .iter()
         .filter(|table| covers(table))
@@ -149,12 +168,6 @@ fn swapped(checkpoint: &Checkpoint, tables: &[FoundTable]) -> Swapped {
         Swapped::Some
     } else {
         Swapped::All
-    }
-}
-
-impl FoundTable {
-    const fn is_swapped(&self) -> bool {
-        !self.shadow && self.old
     }
 }
 
@@ -241,8 +254,10 @@ fn names<'a>(
     names.join(", ")
 }
 
-fn swapped_in_part(tables: &[FoundTable]) -> Failure {
-    let is = |table: &FoundTable| format!("{} {}", table.source.plain(), table.as_text());
+fn swapped_in_part(tables: &[Beside<'_>]) -> Failure {
+    let is = |(source, shadow, old): &Beside<'_>| {
+        format!("{} {}", source.plain(), as_text(*shadow, *old))
+    };
     let seen: Vec<String> = tables.iter().map(is).collect();
     Failure::new(
         Remedy::Ambiguous,
@@ -254,14 +269,12 @@ fn swapped_in_part(tables: &[FoundTable]) -> Failure {
     )
 }
 
-impl FoundTable {
-    const fn as_text(&self) -> &'static str {
-        match (self.shadow, self.old) {
-            (true, true) => "has a new and an old table beside it",
-            (true, false) => "has a new table beside it",
-            (false, true) => "has an old table beside it",
-            (false, false) => "has neither a new nor an old table beside it",
-        }
+const fn as_text(shadow: bool, old: bool) -> &'static str {
+    match (shadow, old) {
+        (true, true) => "has a new and an old table beside it",
+        (true, false) => "has a new table beside it",
+        (false, true) => "has an old table beside it",
+        (false, false) => "has neither a new nor an old table beside it",
     }
 }
 

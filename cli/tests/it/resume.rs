@@ -241,6 +241,49 @@ async fn what_a_dead_job_left_is_listed_and_removed_on_request() {
     assert_eq!(world.tables_beside().await, Vec::<String>::new());
 }
 
+/// What took over needn't be fit for a copy: here it has no key any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_was_killed_behind_the_rename_cleans_up_whatever_the_new_table_is_like() {
+    let world = World::new(TableSpec::sysbench, 200).await;
+    let clauses = "MODIFY id INT NOT NULL, DROP PRIMARY KEY, ADD INDEX (id)";
+    killed_behind_the_rename(&world, clauses).await;
+    let url = world.schema.url();
+    let words = ["plan", "migrate", "--source", &url, "--table", "t"];
+    let plan = oxferry_testkit::tool::Oxferry::new(words)
+        .program(env!("CARGO_BIN_EXE_oxferry"))
+        .arg("--alter")
+        .arg(clauses)
+        .run(LIMIT)
+        .await
+        .unwrap();
+    check_code(&plan, 0);
+    assert!(
+        plan.text().contains("would only clean up"),
+        "{}",
+        plan.text()
+    );
+    let again = world.migrate(clauses).run(LIMIT).await.unwrap();
+    check_code(&again, 0);
+    assert_eq!(world.tables_beside().await, Vec::<String>::new());
+}
+
+/// Leaves what a job does that is killed right behind its rename.
+async fn killed_behind_the_rename(world: &World, clauses: &str) {
+    let migrate = world.migrate(clauses).arg("--defer-cutover");
+    let mut running = migrate.spawn().unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    running.signal(Signal::SIGKILL).unwrap();
+    running.wait_exit(LIMIT).await.unwrap();
+    // What the job would have done next, up to the first statement after it.
+    let mut conn = world.conn().await;
+    let note = "UPDATE _t_oxstate SET payload = JSON_SET(payload, '$.phase', 'cutover')";
+    conn.query_drop(note).await.unwrap();
+    conn.query_drop("DROP TABLE _t_oxsentinel").await.unwrap();
+    conn.query_drop("RENAME TABLE t TO _t_oxold, _t_oxnew TO t")
+        .await
+        .unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_server_only_interrupts_a_job() {
     let mut server = oxferry_testkit::server::Server::start(options())
