@@ -177,6 +177,9 @@ pub(crate) struct CleanupArgs {
     /// Only this job: the table that it was to change, as NAME or DATABASE.NAME
     #[arg(long, value_name = "NAME")]
     pub(crate) job: Option<String>,
+    /// The file that the job was told to keep its checkpoint in
+    #[arg(long, value_name = "FILE")]
+    pub(crate) state: Option<PathBuf>,
     /// Remove what is listed
     #[arg(long)]
     pub(crate) execute: bool,

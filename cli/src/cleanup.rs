@@ -2,18 +2,19 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    path::Path,
     time::Duration,
 };
 
 use mysql_async::{Conn, prelude::Queryable};
 use oxferry_cutover::{complete, end_earlier};
-use oxferry_schema::{Ident, Remedy, ServerUrl, ShadowNames, TableName, connect};
-use oxferry_state::{Checkpoint, Phase};
+use oxferry_schema::{Ident, Remedy, ServerInfo, ServerUrl, ShadowNames, TableName, connect};
+use oxferry_state::{Checkpoint, CheckpointStore as _, FileStore, Phase};
 
 use crate::{
     args::CleanupArgs,
     failure::Failure,
-    migrate::{JobLock, Store, drop_together, plan_of},
+    migrate::{Holder, JobLock, Store, drop_together, plan_of},
     source,
 };
 
@@ -34,6 +35,8 @@ struct Leftovers {
 struct Group {
     tables: Vec<Leftovers>,
     checkpoint: Option<Checkpoint>,
+    /// Whether the checkpoint is the one in the file that was named.
+    in_file: bool,
 }
 
 /// What to do with a table that was left.
@@ -55,13 +58,17 @@ pub(crate) async fn run(args: &CleanupArgs) -> Result<(), Failure> {
         .as_deref()
         .map(|name| source::table_name(name, &url))
         .transpose()?;
-    let mut groups = look(&mut conn, &url).await?;
+    let file = match &args.state {
+        Some(path) => Some(read_file(&mut conn, path).await?),
+        None => None,
+    };
+    let mut groups = look(&mut conn, &url, file.as_ref()).await?;
     groups.retain(|group| wanted.as_ref().is_none_or(|wanted| group.is_about(wanted)));
     if groups.is_empty() {
         tracing::info!("nothing is left behind");
     }
     for group in &groups {
-        clean(&mut conn, &url, group, args.execute).await?;
+        clean((&mut conn, &url), group, file.as_ref(), args.execute).await?;
     }
     if !groups.is_empty() && !args.execute {
         tracing::info!("nothing was removed: add --execute to remove what is listed");
@@ -70,7 +77,11 @@ pub(crate) async fn run(args: &CleanupArgs) -> Result<(), Failure> {
 }
 
 /// Looks for tables beside every table of every database that can be seen.
-async fn look(conn: &mut Conn, url: &ServerUrl) -> Result<Vec<Group>, Failure> {
+async fn look(
+    conn: &mut Conn,
+    url: &ServerUrl,
+    file: Option<&InFile>,
+) -> Result<Vec<Group>, Failure> {
     let found = leftovers(&existing(conn).await?);
     let mut checkpoints = BTreeMap::new();
     for left in found.iter().filter(|left| left.has_state()) {
@@ -84,7 +95,43 @@ async fn look(conn: &mut Conn, url: &ServerUrl) -> Result<Vec<Group>, Failure> {
             Err(error) => tracing::warn!("the checkpoint can't be read: {}", error.line()),
         }
     }
-    Ok(group(found, checkpoints))
+    let held = file.map(|file| &file.checkpoint);
+    if let Some(checkpoint) = held
+        && let Some(first) = checkpoint.job.tables.first()
+    {
+        let of_job = checkpoints.entry(first.clone());
+        of_job.or_insert_with(|| checkpoint.clone());
+    }
+    let mut groups = group(found, checkpoints);
+    for group in &mut groups {
+        group.in_file = held.is_some() && group.checkpoint.as_ref() == held;
+    }
+    Ok(groups)
+}
+
+/// A checkpoint in a file of the operator's choice.
+#[derive(Debug)]
+struct InFile {
+    store: FileStore,
+    checkpoint: Checkpoint,
+}
+
+/// A checkpoint of another server would tell of other tables.
+async fn read_file(conn: &mut Conn, path: &Path) -> Result<InFile, Failure> {
+    let store = FileStore::new(path);
+    let Some(checkpoint) = store.load().await? else {
+        let path = path.display();
+        return Err(Failure::usage(format!("there is no file {path}")));
+    };
+    let here = ServerInfo::read(conn).await?.server_uuid;
+    if checkpoint.server_uuid != here {
+        return Err(Failure::usage(format!(
+            "the checkpoint in {} is of server {}, this is server {here}: connect to that one",
+            path.display(),
+            checkpoint.server_uuid
+        )));
+    }
+    Ok(InFile { store, checkpoint })
 }
 
 async fn existing(conn: &mut Conn) -> Result<BTreeSet<TableName>, Failure> {
@@ -207,6 +254,14 @@ impl Group {
         Verdict::Keep("the table from before a cutover; drop it yourself when nobody needs it")
     }
 
+    /// Whether old tables stand that might have been swapped a moment ago, and
+    /// nothing tells: the checkpoint is kept elsewhere, or can't be read. Such
+    /// a table may still have triggers that the new one lacks.
+    fn is_unknown(&self) -> bool {
+        let has = |what: fn(&Leftovers) -> bool| self.tables.iter().any(what);
+        self.checkpoint.is_none() && has(Leftovers::has_state) && has(Leftovers::has_old)
+    }
+
     /// Completes a cutover that was ended after its rename: an old table may
     /// still have triggers that the new one lacks.
     async fn complete(&self, url: &ServerUrl) -> Result<(), Failure> {
@@ -240,9 +295,9 @@ impl Group {
 }
 
 async fn clean(
-    conn: &mut Conn,
-    url: &ServerUrl,
+    (conn, url): (&mut Conn, &ServerUrl),
     group: &Group,
+    file: Option<&InFile>,
     execute: bool,
 ) -> Result<(), Failure> {
     let sources = group.sources();
@@ -260,43 +315,77 @@ async fn clean(
             // A rename that a killed run sent may still be waiting to happen.
             end_earlier(conn, table, EARLIER_MAX).await?;
         }
-        let mut now = look(conn, url).await?;
+        let mut now = look(conn, url, file).await?;
         now.retain(|group| group.sources() == sources);
         again = now.pop().unwrap_or_default();
         &again
     } else {
         group
     };
-    if execute {
-        lock.holder().check(conn).await?;
-        group.complete(url).await?;
+    let holder = lock.holder();
+    let cleaned = if group.is_unknown() {
+        say_unknown(group);
+        Ok(())
+    } else if execute {
+        remove_all((conn, url), group, file, &holder).await
+    } else {
+        say_left(group);
+        Ok(())
+    };
+    lock.release().await;
+    cleaned
+}
+
+async fn remove_all(
+    (conn, url): (&mut Conn, &ServerUrl),
+    group: &Group,
+    file: Option<&InFile>,
+    holder: &Holder,
+) -> Result<(), Failure> {
+    holder.check(conn).await?;
+    group.complete(url).await?;
+    say_kept(group);
+    let [first, states] = group.removed();
+    remove(conn, holder, &first).await?;
+    if let (Some(file), true) = (file, group.in_file) {
+        file.store.clear().await?;
+        tracing::info!(file = %file.store.path().display(), "removed");
     }
+    remove(conn, holder, &states).await
+}
+
+fn say_left(group: &Group) {
+    say_kept(group);
+    for table in group.removed().iter().flatten() {
+        tracing::info!(table = %table.plain(), "left behind");
+    }
+}
+
+fn say_kept(group: &Group) {
     for (table, why) in group.kept() {
         tracing::info!(table = %table.plain(), "kept: {why}");
     }
-    remove(conn, group, (&lock, execute)).await?;
-    lock.release().await;
+}
+
+async fn remove(conn: &mut Conn, holder: &Holder, tables: &[&TableName]) -> Result<(), Failure> {
+    holder.check(conn).await?;
+    drop_together(conn, tables).await?;
+    for table in tables {
+        tracing::info!(table = %table.plain(), "removed");
+    }
     Ok(())
 }
 
-/// Removes what is of no use to anybody, or only lists it.
-async fn remove(
-    conn: &mut Conn,
-    group: &Group,
-    (lock, execute): (&JobLock, bool),
-) -> Result<(), Failure> {
-    let holder = lock.holder();
-    for tables in group.removed() {
-        if execute {
-            holder.check(conn).await?;
-            drop_together(conn, &tables).await?;
-        }
-        let what = if execute { "removed" } else { "left behind" };
-        for table in tables {
-            tracing::info!(table = %table.plain(), "{what}");
-        }
+fn say_unknown(group: &Group) {
+    for left in group.tables.iter().filter(|left| left.has_old()) {
+        tracing::warn!(
+            table = %left.names.old.plain(),
+            "left alone, with all of its job: it may have triggers that {} still lacks, and {} holds \
+             no checkpoint that tells; give the job's own with --state FILE, or call the job again; if \
+             it is lost, compare the two tables' triggers, then drop what is left yourself",
+            left.source.plain(), left.names.state.plain()
+        );
     }
-    Ok(())
 }
 
 fn failed(error: mysql_async::Error, what: &str) -> Failure {
@@ -354,6 +443,16 @@ mod tests {
         assert!(!verdict(&swapped, &[], Phase::Copy));
         let both = ["t", "_t_oxold", "_t_oxnew", "_t_oxstate"];
         assert!(!verdict(&both, &["t"], Phase::Cutover));
+    }
+
+    #[test]
+    fn an_old_table_beside_a_checkpoint_that_is_kept_elsewhere_is_left_alone() {
+        let swapped = ["t", "_t_oxold", "_t_oxstate"];
+        assert!(groups(&swapped, &[], Phase::Copy)[0].is_unknown());
+        assert!(!groups(&swapped, &["t"], Phase::Cutover)[0].is_unknown());
+        let copied = ["t", "_t_oxnew", "_t_oxstate"];
+        assert!(!groups(&copied, &[], Phase::Copy)[0].is_unknown());
+        assert!(!groups(&["t", "_t_oxold"], &[], Phase::Copy)[0].is_unknown());
     }
 
     #[test]

@@ -53,7 +53,11 @@ const EARLIER_MAX: Duration = Duration::from_secs(30);
 const END_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) use self::{
-    attached::plan_of, checkpoint::Store, lock::JobLock, plan::run as plan, prepare::drop_together,
+    attached::plan_of,
+    checkpoint::Store,
+    lock::{Holder, JobLock},
+    plan::run as plan,
+    prepare::drop_together,
 };
 
 /// Runs a job to its end, or to the point at which it can be resumed.

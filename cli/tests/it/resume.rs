@@ -285,6 +285,53 @@ async fn killed_behind_the_rename(world: &World, clauses: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_with_its_checkpoint_in_a_file_is_cleaned_up_by_that_file() {
+    let world = World::new(TableSpec::sysbench, 200).await;
+    let mut conn = world.conn().await;
+    let trigger = "CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW SET NEW.k = 7";
+    conn.query_drop(trigger).await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let migrate = world.migrate(CLAUSES).arg("--defer-cutover");
+    let mut running = migrate.arg("--state").arg(&state).spawn().unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    running.signal(Signal::SIGKILL).unwrap();
+    running.wait_exit(LIMIT).await.unwrap();
+    // What the job would have done next, up to the first statement after it.
+    let held = std::fs::read_to_string(&state).unwrap();
+    let mut noted = held.clone();
+    for phase in ["analyze", "verify", "deferred"] {
+        noted = noted.replacen(&format!("\"{phase}\""), "\"cutover\"", 1);
+    }
+    assert_ne!(noted, held);
+    std::fs::write(&state, noted).unwrap();
+    conn.query_drop("RENAME TABLE t TO _t_oxold, _t_oxnew TO t")
+        .await
+        .unwrap();
+    let cleanup = || {
+        let cleanup = world.oxferry("cleanup").arg("--execute");
+        cleanup.arg("--job").arg("t")
+    };
+    let alone = cleanup().run(LIMIT).await.unwrap();
+    check_code(&alone, 0);
+    assert!(alone.text().contains("--state FILE"), "{}", alone.text());
+    let beside = world.tables_beside().await;
+    assert_eq!(beside, ["_t_oxold", "_t_oxsentinel", "_t_oxstate"]);
+    let cleaned = cleanup().arg("--state").arg(&state).run(LIMIT).await;
+    check_code(&cleaned.unwrap(), 0);
+    assert_eq!(world.tables_beside().await, Vec::<String>::new());
+    assert!(!state.exists());
+    let on: Option<String> = conn
+        .query_first(
+            "SELECT EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS \
+             WHERE TRIGGER_SCHEMA = DATABASE() AND TRIGGER_NAME = 'tr'",
+        )
+        .await
+        .unwrap();
+    assert_eq!(on.as_deref(), Some("t"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_restarted_server_only_interrupts_a_job() {
     let mut server = oxferry_testkit::server::Server::start(options())
         .await
