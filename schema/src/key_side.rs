@@ -174,8 +174,19 @@ impl KeySide {
                 let ordinal = ordinal_of(&part.place, members);
                 format!("{column}+0 {} {ordinal}", operator.sign())
             }
-            // A SET compared with a text is compared as a text, so it's a number
-            // here; its index is then read from end to end.
+            // A SET is ordered by its bits, and as with an ENUM only texts are
+            // found by its index. Observed with the counts of reads on 9.7.4.
+            (KeyKind::Set(members), KeyKind::Set(_)) if !is_equal && can_list(members) => {
+                let mut values = sets_where(members, operator, value).peekable();
+                if values.peek().is_none() {
+                    return "FALSE".to_owned();
+                }
+                let before = params.len();
+                params.extend(values.map(|value| part.param(&value)));
+                let places = vec![part.place.as_str(); params.len() - before];
+                format!("{column} IN ({})", places.join(","))
+            }
+            // Its index is then read from end to end.
             (KeyKind::Set(_), KeyKind::Set(_)) if !is_equal => {
                 params.push(value.to_value());
                 format!("{column} {} ?", operator.sign())
@@ -243,6 +254,29 @@ fn members_where(members: &[String], operator: Compare, bound: &str) -> Vec<Stri
         })
         .map(|(_, text)| text.clone())
         .collect()
+}
+
+/// The most members of a SET whose values are listed: 256 values.
+const SET_MEMBERS_LISTED_MAX: usize = 8;
+
+/// Returns whether a SET's values are few, and no two of them have one text.
+fn can_list(members: &[String]) -> bool {
+    members.len() <= SET_MEMBERS_LISTED_MAX && !members.contains(&String::new())
+}
+
+/// Returns the SET's values that compare so to `bound`, in their order.
+fn sets_where<'b>(
+    members: &[String],
+    operator: Compare,
+    bound: &'b KeyPart,
+) -> impl Iterator<Item = KeyPart> + 'b {
+    let all = 0..1_i128 << members.len();
+    all.map(KeyPart::Int).filter(move |value| match operator {
+        Compare::Equal => value == bound,
+        Compare::Above => value > bound,
+        Compare::FromOn => value >= bound,
+        Compare::Below => value < bound,
+    })
 }
 
 /// Returns how keys of `kind` stand in `column`; `None` where its values can't
@@ -538,6 +572,27 @@ mod tests {
             false,
         );
         assert_eq!(side(&plain("set('a','b')"), &plain("set('b','a')")), None);
+    }
+
+    #[test]
+    fn a_short_sets_values_are_listed_and_a_long_ones_compared() {
+        let above = |column: Column, bound| {
+            let kind = KeyKind::of(&column).unwrap();
+            let side = KeySide::new(&[kind], [&column]).unwrap();
+            let mut params = Vec::new();
+            let sql = side.compare(0, Compare::Above, &KeyPart::Int(bound), &mut params);
+            (sql, params)
+        };
+        let (sql, params) = above(plain("set('c','a','b')"), 4);
+        assert_eq!(sql, "`c` IN (?,?,?)");
+        assert_eq!(params, ["c,b", "a,b", "c,a,b"].map(Value::from));
+        assert_eq!(above(plain("set('c','a')"), 3).0, "FALSE");
+        assert_eq!(above(plain("set('','a')"), 1).0, "`c` > ?");
+        let long = "set('a','b','c','d','e','f','g','h','i')";
+        assert_eq!(
+            above(plain(long), 4),
+            ("`c` > ?".to_owned(), vec![Value::Int(4)])
+        );
     }
 
     #[test]

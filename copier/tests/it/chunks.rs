@@ -148,6 +148,26 @@ async fn a_list_of_composite_keys_reads_only_its_own_rows() {
     assert!(read <= 1_100, "{read}");
 }
 
+#[tokio::test]
+async fn a_range_of_sets_reads_only_its_own_rows() {
+    let mut bed = Bed::new(&[
+        "CREATE TABLE t (a SET('x','c','b') NOT NULL, b INT NOT NULL, PRIMARY KEY (a, b))",
+        "SET cte_max_recursion_depth = 10000",
+        "INSERT INTO t WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 2399) \
+         SELECT i % 8, i DIV 8 FROM n",
+        "ANALYZE TABLE t",
+    ])
+    .await;
+    let table = bed.table("t").await;
+    let side = table.row_key().unwrap().side(&table).unwrap();
+    let range = KeyRange {
+        lower: Some(key(&[5, 100])),
+        upper: Some(key(&[6, 100])),
+    };
+    let read = reads(&mut bed, &Predicate::range(&range, &side)).await;
+    assert!((300..320).contains(&read), "{read}");
+}
+
 async fn composite() -> Bed {
     Bed::new(&[
         "CREATE TABLE t (a INT, b INT, c INT, PRIMARY KEY (a, b, c))",
