@@ -58,6 +58,19 @@ pub(crate) fn parameter(value: &Value, column: &Column, target: &Column) -> Valu
     Value::from(format!("{sign}{hours}{minutes:02}{seconds:02}.{micros:06}"))
 }
 
+/// Returns whether a value is an ENUM's number 0: the empty text, where the list
+/// has no such member, written once without strict mode.
+///
+/// Copied from column to column it stays what it is; as a parameter strict mode
+/// takes it for a wrong member (1265). Both observed on 9.7.4.
+pub(crate) fn is_no_member(value: &Value, column: &Column, target: &Column) -> bool {
+    let is_empty = matches!(value, Value::Bytes(text) if text.is_empty());
+    let lists = [column, target];
+    let is_enum =
+        |list: &Column| list.data_type == "enum" && !list.members.contains(&String::new());
+    is_empty && lists.into_iter().all(is_enum)
+}
+
 /// Returns whether the server takes a member's number, and not its text.
 fn is_member_as_number(column: &Column, target: &Column) -> bool {
     let is_list = matches!(column.data_type.as_str(), "enum" | "set");

@@ -22,6 +22,8 @@ pub(crate) struct Statements {
     replace: String,
     /// Up to and with `VALUES`.
     insert: String,
+    /// What stands behind the verb.
+    into: String,
     /// One row's places: `(?,CAST(? AS DATE))`.
     places: String,
     /// The same, one by one.
@@ -61,6 +63,7 @@ impl Statements {
             target_side: plan.target_side().clone(),
             replace: format!("REPLACE INTO {target} ({targets}) VALUES "),
             insert: format!("INSERT INTO {target} ({targets}) VALUES "),
+            into: format!("INTO {target} ({targets}) VALUES "),
             places: format!("({})", places.join(",")),
             each_place: places,
         }
@@ -128,11 +131,27 @@ impl Statements {
         format!("{verb}({})", places.join(","))
     }
 
+    /// Writes one whole row as `verb`, INSERT or REPLACE, does, in the session's
+    /// mode but for strictness: what doesn't fit is a warning.
+    ///
+    /// Source: MySQL 9.7 manual, "Variable-Setting Hint Syntax".
+    pub(crate) fn lenient(&self, verb: &str) -> String {
+        let verb = format!(
+            "{verb} /*+ SET_VAR(sql_mode = '{LENIENT}') */ {}",
+            self.into
+        );
+        self.rows(&verb, 1)
+    }
+
     fn rows(&self, verb: &str, count: usize) -> String {
         let rows = vec![self.places.as_str(); count];
         format!("{verb}{}", rows.join(","))
     }
 }
+
+/// The mode of [`oxferry_schema::connect`]'s sessions without
+/// `STRICT_ALL_TABLES`.
+const LENIENT: &str = "NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION,ALLOW_INVALID_DATES";
 
 #[cfg(test)]
 mod tests {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use mysql_async::{Conn, Error as DriverError, prelude::Queryable};
+use mysql_async::{Conn, Error as DriverError, ServerError, prelude::Queryable};
 use oxferry_schema::{JsonLeaf, Key, Row, TableName, Value};
 
 use super::{APPLY_BYTES_MAX, Applied, SelectSink, chunk::Write};
@@ -143,16 +143,16 @@ impl ApplyUnit<'_> {
         rows: &[&Row],
         (bytes, how): (usize, Write),
     ) -> Result<(), DriverError> {
+        let (plain, odd): (Vec<&Row>, Vec<&Row>) =
+            rows.iter().partition(|row| self.no_members(row) == 0);
+        let rows = plain;
         let sizes: Vec<usize> = rows.iter().map(|row| row.size_bytes()).collect();
         let row_places = self.sink.plan.pairs().count();
         for piece in pieces(&sizes, PieceLimits { row_places, bytes }) {
             let rows = rows.get(piece).unwrap_or_default();
             let mut params = Vec::with_capacity(rows.len() * row_places);
             for row in rows {
-                for (ordinal, from, to) in self.sink.plan.pairs() {
-                    let value = row.values().get(ordinal).ok_or_else(short_row)?;
-                    params.push(param::parameter(value, from, to));
-                }
+                self.add_params(row, &mut params)?;
             }
             let sql = match how {
                 Write::Insert => self.sink.statements.insert(rows.len()),
@@ -160,9 +160,80 @@ impl ApplyUnit<'_> {
             };
             conn.exec_drop(sql, params).await?;
         }
+        for row in odd {
+            self.write_odd(conn, row, how).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes a row that holds values of an ENUM that are no member, which only
+    /// a statement that isn't strict writes: each gives one warning, and any
+    /// further warning is the error that it would be in strict mode.
+    async fn write_odd(&self, conn: &mut Conn, row: &Row, how: Write) -> Result<(), DriverError> {
+        let mut params = Vec::new();
+        self.add_params(row, &mut params)?;
+        let verb = match how {
+            Write::Insert => "INSERT",
+            Write::Replace => "REPLACE",
+        };
+        let sql = self.sink.statements.lenient(verb);
+        conn.exec_drop(sql, params).await?;
+        let expected = self.no_members(row);
+        if usize::from(conn.get_warnings()) == expected {
+            return Ok(());
+        }
+        let mut told: Vec<(String, u16, String)> = conn.query("SHOW WARNINGS").await?;
+        // Spaces cut off at the end, which strict mode notes too.
+        told.retain(|(level, ..)| level != "Note");
+        if told.len() == expected {
+            return Ok(());
+        }
+        let is_expected = |code: u16, message: &str| {
+            let names = |column: &str| message.contains(&format!("'{column}'"));
+            code == WARN_DATA_TRUNCATED && self.odd_columns(row).any(names)
+        };
+        let other = told
+            .into_iter()
+            .find(|(_, code, message)| !is_expected(*code, message));
+        let (code, message) = other.map_or_else(
+            || (WARN_DATA_TRUNCATED, NOT_AS_IT_IS.to_owned()),
+            |(_, code, message)| (code, message),
+        );
+        let state = "01000".to_owned();
+        Err(DriverError::Server(ServerError {
+            code,
+            message,
+            state,
+        }))
+    }
+
+    /// Returns how many of a row's values are no member of their ENUM.
+    fn no_members(&self, row: &Row) -> usize {
+        self.odd_columns(row).count()
+    }
+
+    /// Returns the target's columns that such values go to.
+    fn odd_columns<'r>(&'r self, row: &'r Row) -> impl Iterator<Item = &'r str> {
+        self.sink.plan.pairs().filter_map(|(ordinal, from, to)| {
+            let value = row.values().get(ordinal)?;
+            param::is_no_member(value, from, to).then(|| to.name.as_str())
+        })
+    }
+
+    fn add_params(&self, row: &Row, params: &mut Vec<Value>) -> Result<(), DriverError> {
+        for (ordinal, from, to) in self.sink.plan.pairs() {
+            let value = row.values().get(ordinal).ok_or_else(short_row)?;
+            params.push(param::parameter(value, from, to));
+        }
         Ok(())
     }
 }
+
+/// Source: MySQL 9.7 "Server Error Message Reference".
+const WARN_DATA_TRUNCATED: u16 = 1265;
+
+/// Said where the server's warnings don't tell what else was wrong.
+const NOT_AS_IT_IS: &str = "a row with an ENUM value that is no member was not written as it is";
 
 impl Named for ApplyUnit<'_> {
     fn task(&self) -> Task {

@@ -134,3 +134,29 @@ async fn changes_are_applied_on_a_connection_that_holds_table_locks() {
     let autocommit: Option<u8> = locker.query_first("SELECT @@autocommit").await.unwrap();
     assert_eq!(autocommit, Some(1));
 }
+
+#[tokio::test]
+async fn a_value_that_is_no_member_is_applied_and_nothing_else_is_let_through() {
+    let mut bed = Bed::new(&[
+        "CREATE TABLE t (id INT PRIMARY KEY, e ENUM('x','y'), f ENUM('x'), v VARCHAR(9))",
+        "CREATE TABLE n (id INT PRIMARY KEY, e ENUM('x','y'), f ENUM('x'), v VARCHAR(3))",
+        "SET sql_mode = ''",
+        "INSERT INTO t VALUES (1, '', 'x', 'a'), (2, 'y', 'x', NULL), (3, '', '', '')",
+    ])
+    .await;
+    let sink = bed.sink(Mode::Ranged).await;
+    let row = |id, e: &str, f: &str, v: Value| upsert(id, [Value::from(e), Value::from(f), v]);
+    let changes = batch([
+        row(1, "", "x", Value::from("a")),
+        row(2, "y", "x", Value::NULL),
+        row(3, "", "", Value::from("")),
+    ]);
+    for _ in 0..2 {
+        sink.apply(&changes).await.unwrap();
+        bed.assert_equal().await;
+    }
+    let refused = batch([row(4, "", "x", Value::from("long"))]);
+    let error = sink.apply(&refused).await.unwrap_err();
+    assert_eq!(error.remedy(), Remedy::Data);
+    bed.assert_equal().await;
+}
