@@ -6,7 +6,7 @@ use oxferry_schema::{Key, KeyRange};
 
 use crate::{Mismatches, repair::Repair, touched::WindowId};
 
-/// The sizes that a [`Pass`] works with.
+/// The sizes that a [`Pass`](crate::Pass) works with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "plain limits")]
 pub struct PassLimits {
@@ -76,7 +76,7 @@ pub enum What {
         limit: NonZeroUsize,
     },
     /// The target's first rows of a range, then the source's rows of their
-    /// keys, then the target's of [`Backward::doubtful`]'s keys.
+    /// keys, then the target's of `Backward::doubtful`'s keys.
     Backward {
         /// The range, in the target's order.
         range: KeyRange,
