@@ -147,7 +147,10 @@ async fn preparing(world: &World, holder: &mut Conn) -> Running {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_prepares_ends_at_an_interrupt_and_when_its_lock_is_lost() {
-    let world = World::new(TableSpec::sysbench, 2_000).await;
+    // A server of its own: the read lock is the whole server's, and the only
+    // lock with a name has to be this job's.
+    let options = options().arg("--max-binlog-cache-size=96M");
+    let world = World::on(options, TableSpec::sysbench, 2_000).await;
     let mut holder = world.conn().await;
     let running = preparing(&world, &mut holder).await;
     running.signal(Signal::SIGINT).unwrap();
