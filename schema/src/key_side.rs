@@ -306,7 +306,7 @@ fn side_part(kind: &KeyKind, column: &Column) -> Option<SidePart> {
         (KeyKind::Bit, KeyKind::Bit | KeyKind::Int { .. }) => {
             part(format!("CAST({name} AS UNSIGNED)"), "?", true)
         }
-        (KeyKind::Set(before), KeyKind::Set(after)) if before == after => {
+        (KeyKind::Set(before), KeyKind::Set(after)) if after.starts_with(before) => {
             part(format!("CAST({name} AS UNSIGNED)"), "?", true)
         }
         (KeyKind::Enum(before), KeyKind::Enum(after)) if after.starts_with(before) => {

@@ -26,8 +26,10 @@ const ACCEPTED: [u16; 12] = [
 /// What the program may refuse alone, by what its last line contains.
 ///
 /// Everything else that it refuses and the server does is a failure.
-const REFUSALS: [&str; 2] = [
+const REFUSALS: [&str; 3] = [
     "whose values can't be told apart exactly",
+    // A key of bytes that becomes text, say.
+    "which can't tell the source's rows apart while they are copied",
     // The server rounds, and cuts trailing spaces, without a word.
     "doesn't survive the change from",
 ];
