@@ -182,7 +182,9 @@ impl KeySide {
                     return "FALSE".to_owned();
                 }
                 let before = params.len();
-                params.extend(values.map(|value| part.param(&value)));
+                // By this side's own members: it may have more of them.
+                let texts = values.filter_map(|value| part.here.member_text(&value));
+                params.extend(texts.map(Value::from));
                 let places = vec![part.place.as_str(); params.len() - before];
                 format!("{column} IN ({})", places.join(","))
             }
@@ -202,7 +204,7 @@ impl KeySide {
 impl SidePart {
     /// Returns the parameter that stands for a value in an equality.
     fn param(&self, value: &KeyPart) -> Value {
-        match (&self.kind, value) {
+        match (&self.here, value) {
             // As the number HHHMMSS.ffffff: some texts of times are taken for
             // a date and a time. Observed on 9.7.4: `'100:00:00'`.
             (KeyKind::Time { .. }, KeyPart::Literal(time)) => Value::from(time.replace(':', "")),
@@ -380,6 +382,18 @@ fn time_or_text(kind: &KeyKind, here: &KeyKind, column: &Column) -> Option<SideP
             };
             part(read, &text_place(charset, to, into), collation == into)
         }
+        // The server writes them as the source's keys are written here.
+        (
+            KeyKind::Decimal { .. }
+            | KeyKind::Date
+            | KeyKind::DateTime { .. }
+            | KeyKind::Time { .. },
+            KeyKind::Text { charset, collation },
+        ) => part(
+            format!("CAST(CONVERT({name} USING utf8mb4) AS BINARY)"),
+            &text_place("utf8mb4", charset, collation),
+            false,
+        ),
         (KeyKind::Text { charset, .. }, KeyKind::Enum(_)) => part(
             format!("CAST(CONVERT({name} USING {}) AS BINARY)", word(charset)),
             &format!("CONVERT(CAST(? AS BINARY) USING {})", word(charset)),

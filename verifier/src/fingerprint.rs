@@ -118,7 +118,8 @@ pub trait Fingerprints: Send + Sync {
     ) -> impl Future<Output = Result<Vec<KeyedFingerprint>, FingerprintError>> + Send;
 
     /// Returns each compared column of one row, in the same order on both
-    /// sides; nothing where there is no such row.
+    /// sides; where no row has exactly this key, of one that the server takes
+    /// for it; nothing where there is none.
     ///
     /// # Errors
     ///

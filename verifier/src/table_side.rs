@@ -160,14 +160,16 @@ impl TableSide {
             .exec(sql, params(predicate))
             .await
             .map_err(|e| self.query_error(e))?;
+        let mut alike = Vec::new();
         for row in rows {
             let mut values = row.unwrap();
             let hashes = values.split_off(self.table.key.len().min(values.len()));
             if self.table.key.read(&values).as_ref() == Some(key) {
                 return self.labelled(hashes);
             }
+            alike = hashes;
         }
-        Ok(Vec::new())
+        self.labelled(alike)
     }
 
     fn labelled(&self, hashes: Vec<Value>) -> Result<Vec<ColumnFingerprint>, FingerprintError> {

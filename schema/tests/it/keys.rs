@@ -42,7 +42,7 @@ const ORDERED: &[Case] = &[
     (
         "set('z','b','a','c')",
         "'','z','b','z,a','c','z,b,a,c'",
-        "set('z','b','a','c')",
+        "set('z','b','a','c','d')",
     ),
     (
         "binary(4)",
@@ -165,6 +165,22 @@ const REORDERED: &[Case] = &[
         "varchar(20)",
         "'18446744073709551615','0','10','9'",
         "bigint unsigned",
+    ),
+    (
+        "decimal(9,4)",
+        "-1.5,0,8.4909,12",
+        "varchar(20) character set ucs2",
+    ),
+    ("date", "'1000-01-01','2020-02-29'", "varchar(20)"),
+    (
+        "datetime(3)",
+        "'2020-02-29 23:59:59.120','1000-01-01'",
+        "char(30)",
+    ),
+    (
+        "time(2)",
+        "'-100:00:00','00:00:00.5','100:00:00'",
+        "varchar(20) character set latin1",
     ),
     (
         "varchar(9) character set latin1",
