@@ -1,6 +1,7 @@
 //! Asking the server what a statement does to a table's columns.
 
 mod attached;
+mod default;
 mod marker;
 pub(crate) mod scratch;
 
@@ -70,6 +71,18 @@ pub enum ProbeError {
         /// The source table.
         table: String,
     },
+    /// The server would fill a new column with another value than it says.
+    #[error(
+        "the new column {column} of {table} has a FLOAT default of more than six digits, which the server makes {written} at the table's next change: give one of six digits, or use DOUBLE"
+    )]
+    UnstableDefault {
+        /// The source table.
+        table: String,
+        /// The new column.
+        column: String,
+        /// What the server has written down.
+        written: String,
+    },
     /// More than one answer is possible.
     #[error(
         "cannot tell which column of the altered table {table} column {column} becomes: change it in a statement of its own, or keep its type"
@@ -95,7 +108,9 @@ impl ProbeError {
             Self::Scratch { source, .. } => classify(source).remedy(),
             Self::Read { source, .. } => source.remedy(),
             Self::Gone { .. } => Remedy::Retry,
-            Self::Ambiguous { .. } | Self::LongChecks { .. } => Remedy::Usage,
+            Self::Ambiguous { .. } | Self::LongChecks { .. } | Self::UnstableDefault { .. } => {
+                Remedy::Usage
+            }
         }
     }
 }
@@ -163,6 +178,7 @@ async fn ask(
     left = carried.follow(scratch, left, true).await?;
     carried.follow_marks(scratch, &left).await?;
     let mapping = Mapping::of(source, &table, &carried.to);
+    scratch.refuse_unstable_default(&table, &mapping).await?;
     Ok(Altered { table, mapping })
 }
 

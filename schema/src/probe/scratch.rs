@@ -12,7 +12,7 @@ use crate::{
 /// An empty copy of the source table, made anew for every try.
 pub(crate) struct Scratch<'a> {
     pub(crate) conn: &'a mut Conn,
-    source: &'a Table,
+    pub(super) source: &'a Table,
     pub(crate) name: &'a TableName,
     alter: &'a Alter,
     /// What the checks of the copy that was made last are called.
@@ -148,15 +148,8 @@ impl<'a> Scratch<'a> {
         columns: &[usize],
         candidates: &[&Column],
     ) -> Result<Marks, ProbeError> {
-        let mode: Option<String> = self
-            .conn
-            .query_first("SELECT @@SESSION.sql_mode")
+        self.in_lenient_mode(async |scratch| scratch.carry_marks(columns, candidates).await)
             .await
-            .map_err(|e| self.failed("read sql_mode for", e))?;
-        self.set_mode(SQL_MODE_LENIENT).await?;
-        let marks = self.carry_marks(columns, candidates).await;
-        self.set_mode(&mode.unwrap_or_default()).await?;
-        marks
     }
 
     pub(super) fn ambiguous(&self, column: usize) -> ProbeError {
@@ -172,22 +165,55 @@ impl<'a> Scratch<'a> {
         columns: &[usize],
         candidates: &[&Column],
     ) -> Result<Marks, ProbeError> {
-        self.renew().await?;
-        self.loosen_checks().await?;
+        let doubtful = columns.first().copied().unwrap_or_default();
         let marked: Vec<&Column> = columns
             .iter()
             .filter_map(|at| self.source.columns.get(*at))
             .collect();
-        let srids = self.srids().await?;
-        if !self.try_run(self.marking(columns, &srids)).await? {
-            return Err(self.ambiguous(columns.first().copied().unwrap_or_default()));
+        if !self.make_marked_row(columns).await? {
+            return Err(self.ambiguous(doubtful));
         }
         let before = self.values(&marked).await?;
         if !self.try_run(self.statement()).await? {
-            return Err(self.ambiguous(columns.first().copied().unwrap_or_default()));
+            return Err(self.ambiguous(doubtful));
         }
         let after = self.values(candidates).await?;
         Ok(Marks { before, after })
+    }
+
+    /// Makes a fresh copy with one row, in which `columns` are marked; `false`
+    /// when the server takes no such row.
+    async fn make_marked_row(&mut self, columns: &[usize]) -> Result<bool, ProbeError> {
+        self.renew().await?;
+        self.loosen_checks().await?;
+        let srids = self.srids().await?;
+        self.try_run(self.marking(columns, &srids)).await
+    }
+
+    /// Makes a fresh copy with one row, and runs the statement on it; `false`
+    /// when the server takes no such row, or refuses the statement because of it.
+    pub(super) async fn make_changed_row(&mut self) -> Result<bool, ProbeError> {
+        self.in_lenient_mode(async |scratch| {
+            let made = scratch.make_marked_row(&[]).await?;
+            Ok(made && scratch.try_run(scratch.statement()).await?)
+        })
+        .await
+    }
+
+    /// Does something in a mode that lets a row in whatever its columns hold.
+    async fn in_lenient_mode<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&mut Self) -> Result<T, ProbeError>,
+    ) -> Result<T, ProbeError> {
+        let mode: Option<String> = self
+            .conn
+            .query_first("SELECT @@SESSION.sql_mode")
+            .await
+            .map_err(|e| self.failed("read sql_mode for", e))?;
+        self.set_mode(SQL_MODE_LENIENT).await?;
+        let done = work(self).await;
+        self.set_mode(&mode.unwrap_or_default()).await?;
+        done
     }
 
     /// Lets any row pass the table's CHECK constraints.

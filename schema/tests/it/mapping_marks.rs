@@ -92,3 +92,32 @@ async fn the_sessions_sql_mode_survives() {
     assert_eq!(before, after);
     assert!(after.unwrap().contains("STRICT_ALL_TABLES"));
 }
+
+#[tokio::test]
+async fn a_float_default_that_the_server_would_round_later_is_refused() {
+    let mut place = Place::new().await;
+    let table = "(id INT PRIMARY KEY, b INT NOT NULL CHECK (b > 5), p POINT NOT NULL)";
+    for (clauses, rounded) in [
+        (
+            "ADD COLUMN x FLOAT NOT NULL DEFAULT 16777217",
+            Some("16777200"),
+        ),
+        ("ADD COLUMN x FLOAT DEFAULT 1.2345678", Some("1.23457")),
+        (
+            "ADD COLUMN x FLOAT NOT NULL DEFAULT 0.1, ADD COLUMN y FLOAT",
+            None,
+        ),
+        ("ADD COLUMN x FLOAT DEFAULT (16777217)", None),
+        ("ADD COLUMN x DOUBLE DEFAULT 16777217.25", None),
+    ] {
+        match (place.probe(table, clauses).await, rounded) {
+            (Ok(_), None) => {}
+            (Err(error @ ProbeError::UnstableDefault { .. }), Some(rounded)) => {
+                let text = error.to_string();
+                assert!(text.contains(rounded), "{text}");
+                assert_eq!(error.remedy(), Remedy::Usage);
+            }
+            (other, _) => panic!("{clauses}: {other:?}"),
+        }
+    }
+}

@@ -54,12 +54,7 @@ fn add(after: &mut Table, at: usize, rng: &mut Rng) -> Option<String> {
     let kind = Kind::draw(rng);
     let mut column = Column::plain(&format!("x{at}"), kind, rng.bool());
     if !column.nullable && column.kind.is_indexable() {
-        // A table's next change, of its indexes say, has the server read a
-        // FLOAT's default from six digits. Observed on 9.7.4.
-        let default = match column.kind {
-            Kind::Float => "0.5".to_owned(),
-            _ => value::draw(&column.kind, rng),
-        };
+        let default = value::draw(&column.kind, rng);
         let sql = format!(
             "ADD COLUMN {} {} DEFAULT {}",
             column.name,
