@@ -106,29 +106,48 @@ impl Unit for CopyUnit<'_> {
     /// and a crash in between leaves it as it was.
     async fn run(&self, session: &mut Session, unsure: bool) -> Result<CopiedRows, DriverError> {
         let conn = &mut session.conn;
-        let mut attempts = 1;
+        let mut reads = Reads::left(self.before(unsure) == Before::KeysRemoved);
         loop {
-            match self.write(conn, (unsure, None)).await {
-                // A key that came back since the keys were read.
-                Err(error)
-                    if server_code(&error) == Some(ER_DUP_ENTRY)
-                        && self.before(unsure) == Before::KeysRemoved
-                        && attempts < READS_MAX =>
-                {
-                    conn.query_drop("ROLLBACK").await?;
-                    attempts += 1;
-                }
-                done => {
-                    let copied = done?;
-                    conn.query_drop("COMMIT").await?;
-                    return Ok(copied);
-                }
+            let done = self.write(conn, (unsure, None)).await;
+            if let Some(copied) = reads.end(conn, done).await? {
+                return Ok(copied);
             }
         }
     }
 
     fn limit(&self, limits: &WorkLimits) -> Duration {
         limits.statement
+    }
+}
+
+/// How often the keys to remove may be read again, before their rows are
+/// copied: a key may come back in between.
+struct Reads(u32);
+
+impl Reads {
+    /// Begins work that reads keys, or doesn't.
+    const fn left(reads_keys: bool) -> Self {
+        Self(if reads_keys { READS_MAX - 1 } else { 0 })
+    }
+
+    /// Commits what was done; `None` where it was taken back, to be done again.
+    async fn end(
+        &mut self,
+        conn: &mut Conn,
+        done: Result<CopiedRows, DriverError>,
+    ) -> Result<Option<CopiedRows>, DriverError> {
+        match done {
+            Err(error) if server_code(&error) == Some(ER_DUP_ENTRY) && self.0 > 0 => {
+                self.0 -= 1;
+                conn.query_drop("ROLLBACK").await?;
+                Ok(None)
+            }
+            done => {
+                let copied = done?;
+                conn.query_drop("COMMIT").await?;
+                Ok(Some(copied))
+            }
+        }
     }
 }
 
@@ -199,23 +218,11 @@ impl Unit for KeysUnit<'_> {
 
     async fn run(&self, session: &mut Session, _unsure: bool) -> Result<CopiedRows, DriverError> {
         let conn = &mut session.conn;
-        let mut attempts = 1;
+        let mut reads = Reads::left(self.reads_keys());
         loop {
-            match self.write(conn).await {
-                // A key that came back since the keys were read.
-                Err(error)
-                    if server_code(&error) == Some(ER_DUP_ENTRY)
-                        && self.reads_keys()
-                        && attempts < READS_MAX =>
-                {
-                    conn.query_drop("ROLLBACK").await?;
-                    attempts += 1;
-                }
-                done => {
-                    let copied = done?;
-                    conn.query_drop("COMMIT").await?;
-                    return Ok(copied);
-                }
+            let done = self.write(conn).await;
+            if let Some(copied) = reads.end(conn, done).await? {
+                return Ok(copied);
             }
         }
     }
