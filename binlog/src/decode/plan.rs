@@ -86,12 +86,12 @@ impl Plan {
                 values.push(Value::NULL);
                 continue;
             }
-            let read = kind.read_with_leaves(reader);
-            let (value, found) = read.map_err(|source| DecodeError::Value {
+            let mut found = Vec::new();
+            let read = kind.read(reader, &mut found);
+            values.push(read.map_err(|source| DecodeError::Value {
                 column: name.to_string(),
                 source: Box::new(source),
-            })?;
-            values.push(value);
+            })?);
             leaves.extend(found.into_iter().map(|(path, value)| JsonLeaf {
                 column: at,
                 path,

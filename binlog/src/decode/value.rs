@@ -7,24 +7,13 @@ use super::{DecodeError, Reader, decimal, json, kind::Kind, temporal};
 
 impl Kind {
     /// Reads a value that isn't NULL, in the form that
-    /// [`Row`](oxferry_schema::Row) says, and what the text of a JSON document
-    /// doesn't tell.
-    pub(crate) fn read_with_leaves(
+    /// [`Row`](oxferry_schema::Row) says, and appends to `leaves` what the text
+    /// of a JSON document doesn't tell.
+    pub(crate) fn read(
         &self,
         reader: &mut Reader<'_>,
-    ) -> Result<(Value, Vec<(String, JsonValue)>), DecodeError> {
-        match self {
-            Self::Json { length_bytes } => {
-                let document = bytes(reader, *length_bytes)?;
-                json::read(document).map(|(text, leaves)| (Value::Bytes(text), leaves))
-            }
-            other => other.read(reader).map(|value| (value, Vec::new())),
-        }
-    }
-
-    /// Reads a value that isn't NULL, in the form that
-    /// [`Row`](oxferry_schema::Row) says.
-    pub(crate) fn read(&self, reader: &mut Reader<'_>) -> Result<Value, DecodeError> {
+        leaves: &mut Vec<(String, JsonValue)>,
+    ) -> Result<Value, DecodeError> {
         match self {
             Self::Int { bytes, unsigned } => int(reader, *bytes, *unsigned),
             Self::Float => Ok(Value::Float(f32::from_le_bytes(reader.array("FLOAT")?))),
@@ -52,7 +41,9 @@ impl Kind {
             }
             Self::Json { length_bytes } => {
                 let document = bytes(reader, *length_bytes)?;
-                json::read(document).map(|(text, _)| Value::Bytes(text))
+                let (text, found) = json::read(document)?;
+                leaves.extend(found);
+                Ok(Value::Bytes(text))
             }
             Self::Enum { bytes, members } => {
                 let number = reader.little(*bytes, "ENUM")?;
@@ -173,7 +164,7 @@ mod tests {
             length: 4,
         };
         assert_eq!(
-            kind.read(&mut Reader::new(&[2, 7, 8])),
+            kind.read(&mut Reader::new(&[2, 7, 8]), &mut Vec::new()),
             Ok(Value::Bytes(vec![7, 8, 0, 0]))
         );
     }
