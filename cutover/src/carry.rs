@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use mysql_async::{Conn, Opts, prelude::Queryable};
-use oxferry_schema::{Attached, CONNECT_DEADLINE, Ident, Table, TableName};
+use oxferry_schema::{Attached, CHARSET_AND_MODE, CONNECT_DEADLINE, Ident, Table, TableName};
 use tokio::time::sleep;
 
 use crate::{
@@ -82,7 +82,9 @@ pub(crate) async fn attach(conn: &mut Conn, plan: &SwapPlan) -> Result<(), Cutov
     }
     for packet in packets {
         run(conn, GIVE, packet).await?;
-        run(conn, GIVE, AS_OPENED.to_owned()).await?;
+        // The packet leaves the trigger's own behind, by which names of other
+        // letters would be read as other names.
+        run(conn, GIVE, CHARSET_AND_MODE.to_owned()).await?;
     }
     Ok(())
 }
@@ -110,7 +112,7 @@ pub(crate) async fn finish_on(conn: &mut Conn, plan: &SwapPlan) -> Result<(), Cu
     }
     for packet in packets {
         run(conn, COMPLETE, packet).await?;
-        run(conn, COMPLETE, AS_OPENED.to_owned()).await?;
+        run(conn, COMPLETE, CHARSET_AND_MODE.to_owned()).await?;
     }
     let seen = look(conn, plan).await?;
     let mut left = plan.key_statements_after(&seen);
@@ -145,7 +147,7 @@ async fn replacement(
 ///
 /// The session may be left as a trigger's packet that failed has set it.
 pub(crate) async fn detach_on(conn: &mut Conn, plan: &SwapPlan) -> Result<(), CutoverError> {
-    run(conn, TAKE, AS_OPENED.to_owned()).await?;
+    run(conn, TAKE, CHARSET_AND_MODE.to_owned()).await?;
     let seen = look(conn, plan).await?;
     for statement in plan.statements_back(&seen) {
         run(conn, TAKE, statement).await?;
@@ -196,18 +198,33 @@ pub(crate) async fn detach_again(opts: &Opts, plan: &SwapPlan) -> Result<(), Cut
         let Err(error) = detached.await else {
             return Ok(());
         };
-        let passing = error.is_passing();
-        let pause = passing
-            .then(|| backoff.handle_failure(fastrand::f64()))
-            .flatten();
-        let Some(pause) = pause else {
-            return Err(CutoverError::NotDetached {
-                source: Box::new(error),
-            });
-        };
-        tracing::warn!(%error, ?pause, "triggers and foreign keys still on the new table");
-        sleep(pause).await;
+        let given_up = pause(
+            error,
+            &mut backoff,
+            "triggers and foreign keys still on the new table",
+        );
+        given_up.await.map_err(|error| CutoverError::NotDetached {
+            source: Box::new(error),
+        })?;
     }
+}
+
+/// Waits before the next attempt; gives `error` back where there is none.
+async fn pause(
+    error: CutoverError,
+    backoff: &mut Backoff,
+    state: &'static str,
+) -> Result<(), CutoverError> {
+    let passing = error.is_passing();
+    let pause = passing
+        .then(|| backoff.handle_failure(fastrand::f64()))
+        .flatten();
+    let Some(pause) = pause else {
+        return Err(error);
+    };
+    tracing::warn!(%error, ?pause, "{state}");
+    sleep(pause).await;
+    Ok(())
 }
 
 /// Completes what a swap that was ended after its rename had left undone about
@@ -229,17 +246,14 @@ pub async fn complete(opts: &Opts, plan: &SwapPlan) -> Result<(), CutoverError> 
         let Err(error) = complete_once(opts, plan).await else {
             return Ok(());
         };
-        let passing = error.is_passing();
-        let pause = passing
-            .then(|| backoff.handle_failure(fastrand::f64()))
-            .flatten();
-        let Some(pause) = pause else {
-            return Err(CutoverError::Incomplete {
-                source: Box::new(error),
-            });
-        };
-        tracing::warn!(%error, ?pause, "triggers and foreign keys not carried over yet");
-        sleep(pause).await;
+        let given_up = pause(
+            error,
+            &mut backoff,
+            "triggers and foreign keys not carried over yet",
+        );
+        given_up.await.map_err(|error| CutoverError::Incomplete {
+            source: Box::new(error),
+        })?;
     }
 }
 
@@ -345,10 +359,6 @@ const COMPLETE: &str = "carry triggers and foreign keys over";
 /// Else the server would check every row of a table that a key is added to.
 /// Its rows are the old table's, which are checked.
 const KEY_CHECKS_OFF: &str = "SET SESSION foreign_key_checks = 0";
-/// A trigger's packet leaves the session with the trigger's character set and
-/// mode, by which names of other letters would be read as other names.
-const AS_OPENED: &str = "SET NAMES utf8mb4, SESSION sql_mode = \
-    'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION,ALLOW_INVALID_DATES'";
 /// None waits for rows. Longer than the server waits for a lock.
 const STATEMENT_DEADLINE: Duration = Duration::from_secs(60);
 const KEYS: &str = "SELECT CONSTRAINT_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME \

@@ -198,11 +198,10 @@ fn name_after(source: &Table, altered: &Altered, column: &Ident) -> Option<Ident
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Column, Mapping};
-
-    fn ident(text: &str) -> Ident {
-        Ident::new(text).unwrap()
-    }
+    use crate::{
+        Column, Mapping,
+        fixture::{self, ident},
+    };
 
     fn name(table: &str) -> TableName {
         TableName::new(ident("d"), ident(table))
@@ -210,27 +209,10 @@ mod tests {
 
     fn table(columns: &[&str]) -> Table {
         let column = |name: &&str| Column {
-            name: ident(name),
-            data_type: "int".to_owned(),
-            column_type: "int".to_owned(),
-            charset: None,
-            collation: None,
             nullable: true,
-            invisible: false,
-            generated: None,
-            auto_increment: false,
-            members: Vec::new(),
+            ..fixture::column(name, "int")
         };
-        Table {
-            name: name("t"),
-            columns: columns.iter().map(column).collect(),
-            indexes: Vec::new(),
-            engine: "InnoDB".to_owned(),
-            row_estimate: 0,
-            size_bytes: 0,
-            auto_increment: None,
-            create_statement: String::new(),
-        }
+        fixture::table(columns.iter().map(column).collect::<Vec<_>>(), [])
     }
 
     fn key(name_of_key: &str, child: (&str, &str), parent: (&str, &str)) -> ForeignKey {

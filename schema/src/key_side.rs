@@ -475,20 +475,13 @@ fn word(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture;
 
     fn column(column_type: &str, charset: Option<&str>, collation: Option<&str>) -> Column {
-        let data_type = column_type.split(['(', ' ']).next().unwrap_or_default();
         Column {
-            name: Ident::new("c").unwrap(),
-            data_type: data_type.to_owned(),
-            column_type: column_type.to_owned(),
             charset: charset.map(str::to_owned),
             collation: collation.map(str::to_owned),
-            nullable: false,
-            invisible: false,
-            generated: None,
-            auto_increment: false,
-            members: crate::members::members(column_type).unwrap_or_default(),
+            ..fixture::column("c", column_type)
         }
     }
 

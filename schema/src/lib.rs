@@ -14,6 +14,8 @@ mod attached;
 mod backoff;
 mod checks;
 mod create;
+#[cfg(test)]
+mod fixture;
 mod foreign_key;
 mod hex;
 mod json_leaf;
@@ -62,7 +64,7 @@ pub use row::Row;
 pub use row_key::KeyError;
 pub use server::{ServerInfo, ServerInfoError, ServerPosition, ServerVersion, current_position};
 pub use server_error::{ErrorClass, classify, classify_code, server_code};
-pub use session::{CONNECT_DEADLINE, ConnectError, PACKET_BYTES_MAX, connect};
+pub use session::{CHARSET_AND_MODE, CONNECT_DEADLINE, ConnectError, PACKET_BYTES_MAX, connect};
 pub use shadow::{ShadowNames, temporary_name};
 pub use statement::{Alter, LexError, Refusal, StatementError};
 pub use table::{Column, Generated, Index, IndexPart, RowKey, Table};

@@ -87,31 +87,15 @@ impl Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Column, Generated, Ident, TableName};
+    use crate::{Column, Generated, fixture};
 
     fn table(columns: &[(&str, bool)]) -> Table {
         let column = |(name, generated): &(&str, bool)| Column {
-            name: Ident::new(*name).unwrap(),
-            data_type: "int".to_owned(),
-            column_type: "int".to_owned(),
-            charset: None,
-            collation: None,
             nullable: true,
-            invisible: false,
             generated: generated.then_some(Generated::Stored),
-            auto_increment: false,
-            members: Vec::new(),
+            ..fixture::column(name, "int")
         };
-        Table {
-            name: TableName::new(Ident::new("d").unwrap(), Ident::new("t").unwrap()),
-            columns: columns.iter().map(column).collect(),
-            indexes: Vec::new(),
-            engine: "InnoDB".to_owned(),
-            row_estimate: 0,
-            size_bytes: 0,
-            auto_increment: None,
-            create_statement: String::new(),
-        }
+        fixture::table(columns.iter().map(column).collect::<Vec<_>>(), [])
     }
 
     #[test]

@@ -237,34 +237,18 @@ pub(crate) fn row_versions_max(version: &ServerVersion) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Column, Generated};
+    use crate::{Column, Generated, fixture};
 
     fn column(name: &str, generated: Option<Generated>) -> Column {
         Column {
-            name: Ident::new(name).unwrap(),
-            data_type: "int".to_owned(),
-            column_type: "int".to_owned(),
-            charset: None,
-            collation: None,
             nullable: true,
-            invisible: false,
             generated,
-            auto_increment: false,
-            members: Vec::new(),
+            ..fixture::column(name, "int")
         }
     }
 
     fn table(columns: Vec<Column>) -> Table {
-        Table {
-            name: TableName::new(Ident::new("d").unwrap(), Ident::new("t").unwrap()),
-            columns,
-            indexes: Vec::new(),
-            engine: "InnoDB".to_owned(),
-            row_estimate: 0,
-            size_bytes: 0,
-            auto_increment: None,
-            create_statement: String::new(),
-        }
+        fixture::table(columns, [])
     }
 
     const OK: Answer = Answer::Done(Some(true));

@@ -192,30 +192,14 @@ fn tells_rows_apart(index: &Index) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{IndexPart, TableName, Value};
-
-    fn name(text: &str) -> Ident {
-        Ident::new(text).unwrap()
-    }
-
-    fn column(text: &str, data_type: &str) -> Column {
-        Column {
-            name: name(text),
-            data_type: data_type.to_owned(),
-            column_type: data_type.to_owned(),
-            charset: None,
-            collation: None,
-            nullable: false,
-            invisible: false,
-            generated: None,
-            auto_increment: false,
-            members: Vec::new(),
-        }
-    }
+    use crate::{
+        IndexPart, Value,
+        fixture::{self, column, ident},
+    };
 
     fn part(text: &str) -> IndexPart {
         IndexPart {
-            column: Some(name(text)),
+            column: Some(ident(text)),
             prefix: None,
             nullable: false,
             descending: false,
@@ -224,7 +208,7 @@ mod tests {
 
     fn unique(text: &str, parts: Vec<IndexPart>) -> Index {
         Index {
-            name: name(text),
+            name: ident(text),
             unique: true,
             visible: true,
             kind: "BTREE".to_owned(),
@@ -233,20 +217,12 @@ mod tests {
     }
 
     fn table(indexes: Vec<Index>) -> Table {
-        Table {
-            name: TableName::new(name("d"), name("t")),
-            columns: vec![
-                column("a", "int"),
-                column("b", "bigint"),
-                column("c", "varchar"),
-            ],
-            indexes,
-            engine: "InnoDB".to_owned(),
-            row_estimate: 0,
-            size_bytes: 0,
-            auto_increment: None,
-            create_statement: String::new(),
-        }
+        let columns = [
+            column("a", "int"),
+            column("b", "bigint"),
+            column("c", "varchar"),
+        ];
+        fixture::table(columns, indexes)
     }
 
     #[test]
@@ -279,7 +255,7 @@ mod tests {
             })
         );
         indexes.push(unique("good", vec![part("b")]));
-        assert_eq!(table(indexes).row_key().unwrap().index, name("good"));
+        assert_eq!(table(indexes).row_key().unwrap().index, ident("good"));
     }
 
     #[test]
@@ -289,7 +265,7 @@ mod tests {
             unique("u", vec![part("b")]),
         ]);
         table.columns.push(column("f", "double"));
-        assert_eq!(table.row_key().unwrap().index, name("u"));
+        assert_eq!(table.row_key().unwrap().index, ident("u"));
         table.indexes.pop();
         let error = table.row_key().unwrap_err();
         assert!(

@@ -15,6 +15,11 @@ pub const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
 /// `max_allowed_packet`.
 pub const PACKET_BYTES_MAX: usize = 1 << 30;
 
+/// Sets the character set and SQL mode that [`connect`] gives every session:
+/// for one that had to work in others for a moment.
+pub const CHARSET_AND_MODE: &str = "SET NAMES utf8mb4, SESSION sql_mode = \
+     'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION,ALLOW_INVALID_DATES'";
+
 /// What every session is set to, in one round trip.
 ///
 /// - Values: UTC; strict, but with the zero and impossible dates that old
@@ -28,9 +33,8 @@ pub const PACKET_BYTES_MAX: usize = 1 << 30;
 /// - The comments are for MySQL only: MariaDB reads those of versions 50700 to
 ///   99999 as comments (MariaDB documentation, "Comment Syntax").
 const SETTINGS: [&str; 2] = [
-    "SET NAMES utf8mb4",
+    CHARSET_AND_MODE,
     "SET SESSION time_zone = '+00:00', \
-     SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_ENGINE_SUBSTITUTION,ALLOW_INVALID_DATES', \
      SESSION autocommit = 1, SESSION completion_type = 0, \
      SESSION lock_wait_timeout = 10, SESSION innodb_lock_wait_timeout = 5, \
      SESSION net_read_timeout = 600, SESSION net_write_timeout = 600, SESSION wait_timeout = 28800, \

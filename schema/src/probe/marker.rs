@@ -142,19 +142,13 @@ fn is_binary(column: &Column) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture;
 
     fn column(data_type: &str, column_type: &str) -> Column {
         Column {
-            name: Ident::new("c").unwrap(),
             data_type: data_type.to_owned(),
-            column_type: column_type.to_owned(),
-            charset: None,
-            collation: None,
             nullable: true,
-            invisible: false,
-            generated: None,
-            auto_increment: false,
-            members: Vec::new(),
+            ..fixture::column("c", column_type)
         }
     }
 

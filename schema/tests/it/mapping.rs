@@ -98,21 +98,28 @@ async fn a_hundred_columns_and_many_indexes_are_followed_in_groups() {
 #[tokio::test]
 async fn a_table_full_of_indexes_is_followed_by_marks_or_refused() {
     let mut place = Place::new().await;
-    let columns: Vec<String> = (0..63).map(|i| format!("c{i} INT")).collect();
-    let indexes: Vec<String> = (0..63).map(|i| format!("KEY (c{i})")).collect();
-    let definition = format!(
-        "(id INT PRIMARY KEY, {}, {})",
-        columns.join(", "),
-        indexes.join(", ")
-    );
-    let story = place
-        .story(
-            &definition,
+    for (kind, clauses, begins, ends) in [
+        (
+            "INT",
             "RENAME COLUMN c0 TO c1, RENAME COLUMN c1 TO c0, DROP c62",
-        )
-        .await;
-    assert!(story.starts_with("id>id c0>c1 c1>c0 c2>c2 "), "{story}");
-    assert!(story.ends_with(" -c62"), "{story}");
+            "id>id c0>c1 c1>c0 c2>c2 ",
+            " -c62",
+        ),
+        (
+            "VARCHAR(9)",
+            "DROP c0, DROP INDEX c1, CHANGE c2 c0 TEXT, DROP INDEX c2, ADD z INT",
+            "id>id c1>c1 c2>c0 c3>c3 ",
+            "-c0 +z",
+        ),
+    ] {
+        let columns: Vec<String> = (0..63).map(|i| format!("c{i} {kind}")).collect();
+        let indexes: Vec<String> = (0..63).map(|i| format!("KEY (c{i})")).collect();
+        let (columns, indexes) = (columns.join(", "), indexes.join(", "));
+        let definition = format!("(id INT PRIMARY KEY, {columns}, {indexes})");
+        let story = place.story(&definition, clauses).await;
+        assert!(story.starts_with(begins), "{story}");
+        assert!(story.ends_with(ends), "{story}");
+    }
 }
 
 #[tokio::test]

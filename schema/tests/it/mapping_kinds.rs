@@ -182,26 +182,6 @@ async fn checks_are_dropped_and_changed_by_the_names_that_the_source_has() {
 }
 
 #[tokio::test]
-async fn a_table_with_64_indexes_is_followed_or_refused() {
-    let mut place = Place::new().await;
-    let columns: Vec<String> = (0..63).map(|i| format!("c{i} VARCHAR(9)")).collect();
-    let indexes: Vec<String> = (0..63).map(|i| format!("KEY (c{i})")).collect();
-    let definition = format!(
-        "(id INT PRIMARY KEY, {}, {})",
-        columns.join(", "),
-        indexes.join(", ")
-    );
-    let story = place
-        .story(
-            &definition,
-            "DROP c0, DROP INDEX c1, CHANGE c2 c0 TEXT, DROP INDEX c2, ADD z INT",
-        )
-        .await;
-    assert!(story.starts_with("id>id c1>c1 c2>c0 c3>c3 "), "{story}");
-    assert!(story.ends_with("-c0 +z"), "{story}");
-}
-
-#[tokio::test]
 async fn checks_that_a_copy_could_not_name_are_refused_with_the_reason() {
     use oxferry_schema::{Alter, ProbeError, Remedy, probe};
 
