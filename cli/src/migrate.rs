@@ -27,6 +27,7 @@ mod signals;
 mod start;
 mod summary;
 mod throttling;
+mod time_zone;
 
 use std::{io::IsTerminal, time::Duration};
 

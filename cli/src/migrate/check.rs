@@ -1,12 +1,12 @@
 //! What the server makes of the statements, tried before anything is made.
 
-use mysql_async::{Conn, prelude::Queryable};
-use oxferry_schema::{Altered, Column, ProbeError, Remedy, Table, probe, renamed_checks};
+use mysql_async::Conn;
+use oxferry_schema::{Altered, ProbeError, Remedy, Table, probe, renamed_checks};
 
 use super::{
     comparison,
     job::{Job, JobTable},
-    shape,
+    shape, time_zone,
 };
 use crate::failure::{Failure, remedied};
 
@@ -57,7 +57,7 @@ async fn check_table(table: &JobTable, conn: &mut Conn) -> Result<Altered, Failu
     let altered = probe(conn, &table.source, &table.alter).await?;
     say_renamed_checks(&table.source);
     check_engine(&altered.table)?;
-    check_time_zone(table, conn, &altered).await?;
+    time_zone::check(&table.source, &altered, conn).await?;
     comparison::expressions(table, &altered.mapping, &altered.table)?;
     let deferred = shape::deferred(table, &altered.mapping, &altered.table);
     let bare = shape::without(&altered.table, &deferred);
@@ -85,107 +85,4 @@ fn check_engine(altered: &Table) -> Result<(), Failure> {
          statement directly",
         altered.engine
     )))
-}
-
-/// A TIMESTAMP is a moment, a DATETIME what a clock shows: one becomes the
-/// other by the server's time zone, and sessions of a job are in UTC.
-async fn check_time_zone(
-    table: &JobTable,
-    conn: &mut Conn,
-    altered: &Altered,
-) -> Result<(), Failure> {
-    let Some(problem) = in_need_of_a_zone(&table.source, altered) else {
-        return Ok(());
-    };
-    let query = "SELECT IF(@@GLOBAL.time_zone = 'SYSTEM', @@system_time_zone, @@GLOBAL.time_zone)";
-    let zone: Option<String> = conn.query_first(query).await.map_err(|error| {
-        Failure::new(Remedy::Retry, error).context("reading the server's time zone")
-    })?;
-    let zone = zone.unwrap_or_default();
-    if matches!(zone.as_str(), "UTC" | "+00:00" | "Etc/UTC") {
-        return Ok(());
-    }
-    Err(Failure::usage(format!(
-        "{problem}, which depends on the time zone ({zone}), and where clocks are turned back makes \
-         one value of two: it is done only on servers in UTC; add a plain column, fill it by UPDATEs \
-         in your own time zone, then drop the old one"
-    )))
-}
-
-/// Returns what of the altered table depends on a session's time zone.
-fn in_need_of_a_zone(source: &Table, altered: &Altered) -> Option<String> {
-    let kind = |column: &Column| column.data_type == "timestamp";
-    let crosses = altered.mapping.pairs.iter().find_map(|pair| {
-        let from = source.columns.get(pair.source)?;
-        let to = altered.table.columns.get(pair.target)?;
-        (kind(from) != kind(to)).then(|| {
-            let name = from.name.as_str();
-            format!(
-                "column {name} changes from {} to {}",
-                from.column_type, to.column_type
-            )
-        })
-    });
-    let table = &altered.table;
-    let moments: Vec<String> = table
-        .columns
-        .iter()
-        .filter(|column| kind(column))
-        .map(|column| column.name.to_string())
-        .collect();
-    // What the server computes again of a moment, and what it puts into the
-    // rows that are there: a clock's time, of this program's session.
-    let lines = || table.create_statement.lines();
-    let computes = |line: &&str| {
-        let is_computed =
-            line.contains(" GENERATED ALWAYS AS ") || line.contains("KEY ") && line.contains("((");
-        is_computed && moments.iter().any(|name| mentions(line, name))
-    };
-    let computed = || {
-        let line = lines().map(str::trim).find(computes)?;
-        Some(format!(
-            "the server computes a value of a TIMESTAMP in {line:?}"
-        ))
-    };
-    let added = || {
-        let mut columns = altered.mapping.added.iter();
-        columns.find_map(|at| {
-            let column = table.columns.get(*at)?;
-            let is_clock = matches!(
-                column.data_type.as_str(),
-                "datetime" | "date" | "time" | "year"
-            );
-            let begins = format!("{} ", column.name);
-            let line = lines()
-                .map(str::trim)
-                .find(|line| line.starts_with(&begins))?;
-            let takes_now =
-                line.contains("DEFAULT CURRENT_TIMESTAMP") || line.contains("DEFAULT (");
-            let name = column.name.as_str();
-            (is_clock && takes_now).then(|| {
-                format!("the new column {name} begins with the time that its default says")
-            })
-        })
-    };
-    crosses.or_else(computed).or_else(added)
-}
-
-/// Whether an expression of the line names the column; the column's own
-/// definition begins with its name.
-fn mentions(line: &str, name: &str) -> bool {
-    !line.starts_with(name) && line.contains(name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_column_is_mentioned_by_others_but_not_by_itself() {
-        assert!(mentions(
-            "`h` int GENERATED ALWAYS AS (hour(`ts`)) STORED,",
-            "`ts`"
-        ));
-        assert!(!mentions("`ts` timestamp NOT NULL,", "`ts`"));
-    }
 }

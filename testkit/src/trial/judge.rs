@@ -220,20 +220,25 @@ impl Judge<'_> {
         Ok(())
     }
 
+    /// Clones the tables into the twin's database, unless that is done.
+    async fn clone_tables(&mut self) -> Result<(), TrialError> {
+        let course = &mut self.course;
+        if course.cloned {
+            return Ok(());
+        }
+        for (table, definition) in self.trial.tables.iter().zip(&course.definitions) {
+            course.twin.clone_table(table, definition, table).await?;
+        }
+        Ok(())
+    }
+
     /// The definition is the server's; so are the rows, if nobody wrote.
     async fn native(&mut self) -> Result<(), TrialError> {
         let left = self.tables_left().await?;
         if !left.is_empty() {
             self.wrong.push(format!("{left:?} are left"));
         }
-        if !self.course.cloned {
-            for (table, definition) in self.trial.tables.iter().zip(&self.course.definitions) {
-                self.course
-                    .twin
-                    .clone_table(table, definition, table)
-                    .await?;
-            }
-        }
+        self.clone_tables().await?;
         if let Err(error) = self.course.twin.change(&self.trial.statements()).await {
             self.wrong
                 .push(format!("the server itself refuses the change: {error}"));
@@ -286,14 +291,7 @@ impl Judge<'_> {
             return Ok(Outcome::Refused);
         }
         self.source_is_untouched().await?;
-        if !self.course.cloned {
-            for (table, definition) in self.trial.tables.iter().zip(&self.course.definitions) {
-                self.course
-                    .twin
-                    .clone_table(table, definition, table)
-                    .await?;
-            }
-        }
+        self.clone_tables().await?;
         if self
             .course
             .twin
