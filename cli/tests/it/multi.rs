@@ -14,7 +14,7 @@ use oxferry_testkit::{
 
 use crate::{
     several::Several,
-    world::{LIMIT, check_code, options},
+    world::{LIMIT, check_code, options, postponed},
 };
 
 const OLD: [&str; 3] = ["_e_oxold", "_t_oxold", "_u_oxold"];
@@ -349,9 +349,7 @@ async fn every_table_of_a_running_job_is_taken() {
 
 /// Ends a job while it waits to take over; returns what it logged.
 async fn left_behind(several: &Several, statements: &[String]) -> Finished {
-    let migrate = several.migrate(statements).arg("--defer-cutover");
-    let mut running = migrate.spawn().unwrap();
-    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let running = postponed(several.migrate(statements)).await;
     running.signal(Signal::SIGKILL).unwrap();
     running.wait_exit(LIMIT).await.unwrap()
 }

@@ -7,7 +7,7 @@ use oxferry_testkit::{
     tool::Oxferry,
 };
 
-use crate::world::{LIMIT, World, check_code};
+use crate::world::{LIMIT, World, check_code, postponed};
 
 fn oxferry<'a>(words: impl IntoIterator<Item = &'a str>) -> Oxferry {
     Oxferry::new(words).program(env!("CARGO_BIN_EXE_oxferry"))
@@ -216,12 +216,7 @@ async fn duplicates_for_a_new_unique_key_end_the_job_and_leave_the_source_alone(
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_ddl_in_mid_run_stops_the_job() {
     let world = World::new(TableSpec::sysbench, 2_000).await;
-    let mut running = world
-        .migrate("ADD COLUMN extra INT")
-        .arg("--defer-cutover")
-        .spawn()
-        .unwrap();
-    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let running = postponed(world.migrate("ADD COLUMN extra INT")).await;
     world
         .conn()
         .await
@@ -243,9 +238,7 @@ async fn a_duplicate_that_arrives_in_mid_run_ends_the_job_and_loses_no_row() {
     let world = World::new(TableSpec::sysbench, 1_000).await;
     let mut conn = world.conn().await;
     conn.query_drop("UPDATE t SET k = id").await.unwrap();
-    let migrate = world.migrate("ADD UNIQUE KEY u (k)").arg("--defer-cutover");
-    let mut running = migrate.spawn().unwrap();
-    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let running = postponed(world.migrate("ADD UNIQUE KEY u (k)")).await;
     // Values may change places within a transaction.
     for statement in [
         "BEGIN",
@@ -283,12 +276,7 @@ async fn a_duplicate_that_arrives_in_mid_run_ends_the_job_and_loses_no_row() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_definition_that_was_changed_behind_the_binary_log_stops_the_cutover() {
     let world = World::new(TableSpec::sysbench, 1_000).await;
-    let mut running = world
-        .migrate("ADD COLUMN extra INT")
-        .arg("--defer-cutover")
-        .spawn()
-        .unwrap();
-    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let running = postponed(world.migrate("ADD COLUMN extra INT")).await;
     let mut conn = world.conn().await;
     for statement in [
         "SET SESSION sql_log_bin = 0",
@@ -352,9 +340,7 @@ async fn another_engine_is_refused_before_anything_is_made() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_table_that_somebody_emptied_never_takes_over() {
     let world = World::new(TableSpec::sysbench, 1_000).await;
-    let migrate = world.migrate("ADD COLUMN extra INT").arg("--defer-cutover");
-    let mut running = migrate.spawn().unwrap();
-    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let running = postponed(world.migrate("ADD COLUMN extra INT")).await;
     let mut conn = world.conn().await;
     conn.query_drop("TRUNCATE _t_oxnew").await.unwrap();
     conn.query_drop("DROP TABLE _t_oxsentinel").await.unwrap();

@@ -9,7 +9,7 @@ use oxferry_testkit::{
     writer::Writers,
 };
 
-use crate::world::{LIMIT, World, check_code, options};
+use crate::world::{LIMIT, World, check_code, options, postponed};
 
 const CLAUSES: &str = "ADD COLUMN extra INT NOT NULL DEFAULT 7";
 
@@ -174,12 +174,7 @@ async fn a_job_that_prepares_ends_at_an_interrupt_and_when_its_lock_is_lost() {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_statement_touches_the_half_built_table_only_when_told() {
     let world = World::new(TableSpec::sysbench, 2_000).await;
-    let mut running = world
-        .migrate(CLAUSES)
-        .arg("--defer-cutover")
-        .spawn()
-        .unwrap();
-    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let running = postponed(world.migrate(CLAUSES)).await;
     running.signal(Signal::SIGTERM).unwrap();
     check_code(&running.wait_exit(LIMIT).await.unwrap(), 130);
     let refused = world
@@ -204,12 +199,7 @@ async fn another_statement_touches_the_half_built_table_only_when_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_dead_job_left_is_listed_and_removed_on_request() {
     let world = World::new(TableSpec::sysbench, 2_000).await;
-    let mut running = world
-        .migrate(CLAUSES)
-        .arg("--defer-cutover")
-        .spawn()
-        .unwrap();
-    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let running = postponed(world.migrate(CLAUSES)).await;
     let alive = world
         .oxferry("cleanup")
         .arg("--job")
@@ -272,9 +262,7 @@ async fn a_job_that_was_killed_behind_the_rename_cleans_up_whatever_the_new_tabl
 
 /// Leaves what a job does that is killed right behind its rename.
 async fn killed_behind_the_rename(world: &World, clauses: &str) {
-    let migrate = world.migrate(clauses).arg("--defer-cutover");
-    let mut running = migrate.spawn().unwrap();
-    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let running = postponed(world.migrate(clauses)).await;
     running.signal(Signal::SIGKILL).unwrap();
     running.wait_exit(LIMIT).await.unwrap();
     // What the job would have done next, up to the first statement after it.
@@ -383,12 +371,7 @@ async fn a_restarted_server_only_interrupts_a_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_job_on_the_table_is_refused() {
     let world = World::new(TableSpec::sysbench, 2_000).await;
-    let mut running = world
-        .migrate(CLAUSES)
-        .arg("--defer-cutover")
-        .spawn()
-        .unwrap();
-    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let running = postponed(world.migrate(CLAUSES)).await;
     let second = world
         .migrate(CLAUSES)
         .run(Duration::from_secs(60))

@@ -3,7 +3,7 @@
 use mysql_async::prelude::Queryable;
 use oxferry_testkit::{server::ServerOptions, tables::TableSpec};
 
-use crate::world::{LIMIT, World, check_code, options};
+use crate::world::{LIMIT, World, check_code, options, postponed};
 
 /// What lets a job take over that waits for it.
 const GO_ON: &str = "DROP TABLE _t_oxsentinel";
@@ -26,9 +26,7 @@ async fn world() -> World {
 
 /// Runs `statements` in one session while a job waits for its cutover.
 async fn disturbed(world: &World, statements: &[&str]) -> (Option<i32>, String) {
-    let migrate = world.migrate("ENGINE=InnoDB").arg("--defer-cutover");
-    let mut running = migrate.spawn().unwrap();
-    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let running = postponed(world.migrate("ENGINE=InnoDB")).await;
     let mut conn = world.conn().await;
     for statement in statements {
         let done = conn.query_drop(*statement).await;
@@ -157,12 +155,7 @@ async fn an_xa_transaction_on_the_table_stops_the_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn compressed_transactions_and_changes_of_other_tables_are_no_disturbance() {
     let world = world().await;
-    let migrate = world
-        .migrate("ENGINE=InnoDB")
-        .arg("--keep-old-table")
-        .arg("--defer-cutover");
-    let mut running = migrate.spawn().unwrap();
-    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let running = postponed(world.migrate("ENGINE=InnoDB").arg("--keep-old-table")).await;
     let mut conn = world.conn().await;
     for statement in [
         "SET SESSION binlog_transaction_compression = ON",

@@ -7,7 +7,7 @@ use oxferry_testkit::{
     compare::{Comparison, compare_tables},
     server::{Schema, Server, ServerOptions, shared},
     tables::TableSpec,
-    tool::{Finished, Oxferry},
+    tool::{Finished, Oxferry, Running},
     writer::{WriterOptions, WriterReport, Writers},
 };
 
@@ -111,6 +111,13 @@ impl World {
             .await
             .unwrap()
     }
+}
+
+/// Starts a job that waits for its sentinel to be dropped, once it does.
+pub(crate) async fn postponed(migrate: Oxferry) -> Running {
+    let mut running = migrate.arg("--defer-cutover").spawn().unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    running
 }
 
 /// Rotates the binary log all the time.
