@@ -194,6 +194,10 @@ pub struct EngineConfig {
     /// the slots busy while a barrier is waited for. Changes wait for these
     /// chunks, and a throttle can't stop them any more.
     pub chunks_ready_max: usize,
+    /// Whether no batch begins while a transaction has been dispatched in part,
+    /// unless the buffer is full: its rows may exchange unique values that the
+    /// target knows and the source doesn't.
+    pub whole_transactions: bool,
 }
 
 impl Default for EngineConfig {
@@ -208,6 +212,7 @@ impl Default for EngineConfig {
             buffer_rows_max: 1_000_000,
             buffer_bytes_max: 64 << 20,
             chunks_ready_max: 2,
+            whole_transactions: false,
         }
     }
 }

@@ -189,6 +189,7 @@ fn engine_config(job: &Job, prepared: &Prepared) -> EngineConfig {
         // Rows may exchange values of a new unique key inside one batch only, so
         // all that waits is one: the limits below are the batch's, too.
         config.apply_slots = 1;
+        config.whole_transactions = true;
         config.batch_rows_max = usize::MAX;
         config.batch_bytes_max = u64::MAX;
     }

@@ -14,6 +14,8 @@ pub(super) struct Ledger {
     rows: u64,
     bytes: u64,
     committed: TxnSeq,
+    /// The last transaction of which a change was dispatched.
+    changed: TxnSeq,
 }
 
 /// What one held change weighs.
@@ -48,6 +50,16 @@ impl Ledger {
     /// Notes that a held change takes other memory than before.
     pub(super) fn resize(&mut self, from_bytes: u64, to_bytes: u64) {
         self.bytes = self.bytes - from_bytes + to_bytes;
+    }
+
+    /// Notes that a change of transaction `seq` was dispatched.
+    pub(super) fn change(&mut self, seq: TxnSeq) {
+        self.changed = seq;
+    }
+
+    /// Returns whether a transaction was dispatched in part.
+    pub(super) fn is_in_transaction(&self) -> bool {
+        self.changed > self.committed
     }
 
     /// Notes that transaction `seq` was dispatched to its end.

@@ -86,6 +86,7 @@ impl Engine {
         let state = self.tables.get_mut(table.0);
         let state = state.expect("a change belongs to a table of the job");
         state.handle_change(seq, change, &mut self.ledger);
+        self.ledger.change(seq);
         self.mark_due(table);
     }
 
@@ -251,6 +252,11 @@ impl Engine {
         for weight in std::mem::take(&mut self.drained) {
             self.ledger.remove(weight);
         }
+    }
+
+    /// Returns whether a transaction has been dispatched in part.
+    pub(super) fn is_in_transaction(&self) -> bool {
+        self.ledger.is_in_transaction()
     }
 
     /// Returns whether there is room for a change; if not, the stream waits.

@@ -109,6 +109,28 @@ fn in_ordered_mode_every_change_waits_for_the_chunks_open_at_its_dispatch() {
 }
 
 #[test]
+fn where_rows_may_exchange_values_a_batch_holds_whole_transactions() {
+    let config = EngineConfig {
+        whole_transactions: true,
+        buffer_rows_max: 3,
+        ..EngineConfig::default()
+    };
+    let mut engine = engine_with(Mode::Ordered, config);
+    engine.handle_change(TxnSeq(1), TABLE, change(5, 1));
+    assert_eq!(batch(&mut engine), None);
+    dispatch(&mut engine, 1, change(6, 1));
+    let (id, changes) = batch(&mut engine).unwrap();
+    assert_eq!(changes, [change(5, 1), change(6, 1)]);
+    engine.handle_batch_applied(id);
+    for number in [5, 6, 7] {
+        assert_eq!(batch(&mut engine), None);
+        engine.handle_change(TxnSeq(2), TABLE, change(number, 2));
+    }
+    assert!(!engine.accepts_changes());
+    assert_eq!(batch(&mut engine).unwrap().1.len(), 3, "no room for more");
+}
+
+#[test]
 fn a_chunk_does_not_open_inside_a_transaction_that_touched_its_table() {
     let mut engine = engine(Mode::Ranged);
     engine.handle_change(TxnSeq(1), TABLE, change(50, 1));

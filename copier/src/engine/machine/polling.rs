@@ -126,6 +126,9 @@ impl Engine {
         if !self.is_applying || !self.drained.is_empty() || slots_free == 0 {
             return None;
         }
+        if self.config.whole_transactions && self.is_in_transaction() && self.accepts_changes() {
+            return None;
+        }
         let limit = self.batch_limit();
         while let Some(table) = self.due.pop_front() {
             if let Some(is_due) = self.is_due.get_mut(table.0) {
