@@ -4,6 +4,8 @@ use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::failure::Failure;
+
 /// Changes the schema of live MySQL tables, and proves that not one row
 /// differs before the new table takes over.
 #[derive(Debug, Parser)]
@@ -144,6 +146,26 @@ pub(crate) struct CutoverArgs {
     /// Keep the old table instead of dropping it at the end
     #[arg(long)]
     pub(crate) keep_old_table: bool,
+}
+
+impl CutoverArgs {
+    /// Checks what no option can check alone.
+    ///
+    /// # Errors
+    ///
+    /// A failure that names the values that don't go together.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        let never = |after: &Duration| *after >= self.lock_wait;
+        match self.kill_blockers_after.filter(never) {
+            None => Ok(()),
+            Some(after) => Err(Failure::usage(format!(
+                "--kill-blockers-after {} would never end a session: the table lock is waited for {} \
+                 (--lock-wait); give less time than that",
+                humantime::format_duration(after),
+                humantime::format_duration(self.lock_wait)
+            ))),
+        }
+    }
 }
 
 /// How to run.

@@ -67,6 +67,7 @@ pub(crate) use self::{
 ///
 /// A failure with its remedy. Nothing is left locked; what a resume needs is kept.
 pub(crate) async fn run(args: MigrateArgs, log: &Log) -> Result<(), Failure> {
+    args.cutover.check()?;
     let (listener, interrupt) = signals::listen().map_err(|error| {
         Failure::new(oxferry_schema::Remedy::Bug, error).context("listening for signals")
     })?;

@@ -20,6 +20,7 @@ use crate::{args::MigrateArgs, failure::Failure};
 ///
 /// The failure, and so the exit code, that the real run would end with.
 pub(crate) async fn run(args: MigrateArgs) -> Result<(), Failure> {
+    args.cutover.check()?;
     let rest = native::decide(&args).await?.say().await?;
     if rest.requests.is_empty() {
         return Ok(());

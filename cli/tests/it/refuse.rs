@@ -50,6 +50,8 @@ async fn wrong_calls_are_named() {
     }
     let moved = "DROP PRIMARY KEY, ADD PRIMARY KEY (k), ADD UNIQUE (id)";
     refuses(&world, world.migrate(moved), 65, "PRIMARY").await;
+    let never = world.migrate("ENGINE=InnoDB").arg("--kill-blockers-after");
+    refuses(&world, never.arg("3s"), 64, "--lock-wait").await;
     let url = world.schema.url();
     let other = [
         "migrate",
