@@ -63,6 +63,9 @@ pub(crate) struct MigrateArgs {
     /// for each table, all tables are swapped together
     #[arg(long, value_name = "SQL", conflicts_with_all = ["table", "alter"])]
     pub(crate) statement: Vec<String>,
+    /// Whether the server may change a table by itself, where it can do so at once
+    #[arg(long, value_name = "MODE", default_value = "auto")]
+    pub(crate) native_ddl: NativeDdl,
     #[command(flatten)]
     pub(crate) copy: CopyArgs,
     #[command(flatten)]
@@ -100,9 +103,6 @@ pub(crate) struct CopyArgs {
     /// How large one chunk may be, in bytes: 500K, 64M, 1G
     #[arg(long, value_name = "SIZE", default_value = "32M", value_parser = size)]
     pub(crate) chunk_bytes: u64,
-    /// Whether the server may change a table by itself, where it can do so at once
-    #[arg(long, value_name = "MODE", default_value = "auto")]
-    pub(crate) native_ddl: NativeDdl,
     /// How to show that old and new table hold the same rows
     #[arg(long, value_name = "MODE", default_value = "iterative")]
     pub(crate) verify: VerifyMode,
@@ -125,15 +125,22 @@ pub(crate) struct ThrottleArgs {
     pub(crate) throttle_file: Option<PathBuf>,
 }
 
-/// How to take over.
+/// When to take over.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct CutoverArgs {
+pub(crate) struct PostponeArgs {
     /// Don't take over before the sentinel table has been dropped
     #[arg(long)]
     pub(crate) defer_cutover: bool,
     /// End, with the checkpoint kept, when the sentinel is still there after this
     #[arg(long, value_name = "TIME", default_value = "48h", value_parser = positive)]
     pub(crate) defer_cutover_limit: Duration,
+}
+
+/// How to take over.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CutoverArgs {
+    #[command(flatten)]
+    pub(crate) postpone: PostponeArgs,
     /// How long one attempt waits for the table lock; whole seconds
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = whole_seconds)]
     pub(crate) lock_wait: Duration,

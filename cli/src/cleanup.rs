@@ -14,7 +14,8 @@ use oxferry_state::{Checkpoint, CheckpointStore as _, FileStore, Phase};
 use crate::{
     args::CleanupArgs,
     failure::Failure,
-    migrate::{Holder, JobLock, Store, drop_together, plan_of},
+    job::{Holder, JobLock, Store},
+    migrate::{drop_together, plan_of},
     source,
 };
 

@@ -7,6 +7,7 @@ mod args;
 mod cleanup;
 mod config;
 mod failure;
+mod job;
 mod log;
 mod migrate;
 mod source;

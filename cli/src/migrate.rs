@@ -3,30 +3,21 @@
 
 mod attached;
 mod check;
-mod checkpoint;
-mod comparison;
 mod duplicates;
 mod ended;
 mod facts;
 mod finish;
 mod job;
-mod lock;
 mod native;
 mod neighbours;
-mod phases;
 mod plan;
 mod preflight;
 mod prepare;
 mod privileges;
-mod progress;
-mod ranges;
 mod request;
-mod run;
 mod shape;
-mod signals;
 mod start;
-mod summary;
-mod throttling;
+mod takeover;
 mod time_zone;
 
 use std::{io::IsTerminal, time::Duration};
@@ -37,15 +28,16 @@ use oxferry_schema::{ServerUrl, TableName, connect};
 use oxferry_state::{Checkpoint, Phase};
 
 use self::{
-    checkpoint::Saver,
-    job::{Job, table_exists},
-    prepare::Prepared,
-    progress::Progress,
+    job::{Migration, table_exists},
     request::Rest,
-    signals::Interrupt,
     start::{Found, FoundTable, Start},
 };
-use crate::{args::MigrateArgs, failure::Failure, log::Log};
+use crate::{
+    args::MigrateArgs,
+    failure::Failure,
+    job::{self as course, Interrupt, JobLock, Prepared, Progress, Saver, Store},
+    log::Log,
+};
 
 /// How long the end of an earlier run's cutover session is waited for.
 const EARLIER_MAX: Duration = Duration::from_secs(30);
@@ -53,13 +45,7 @@ const EARLIER_MAX: Duration = Duration::from_secs(30);
 /// How long ending a session of this run may take.
 const END_MAX: Duration = Duration::from_secs(5);
 
-pub(crate) use self::{
-    attached::plan_of,
-    checkpoint::Store,
-    lock::{Holder, JobLock},
-    plan::run as plan,
-    prepare::drop_together,
-};
+pub(crate) use self::{attached::plan_of, plan::run as plan, prepare::drop_together};
 
 /// Runs a job to its end, or to the point at which it can be resumed.
 ///
@@ -68,13 +54,13 @@ pub(crate) use self::{
 /// A failure with its remedy. Nothing is left locked; what a resume needs is kept.
 pub(crate) async fn run(args: MigrateArgs, log: &Log) -> Result<(), Failure> {
     args.cutover.check()?;
-    let (listener, interrupt) = signals::listen().map_err(|error| {
+    let (listener, interrupt) = course::listen().map_err(|error| {
         Failure::new(oxferry_schema::Remedy::Bug, error).context("listening for signals")
     })?;
     tokio::select! {
         outcome = migrate(args, log, &interrupt) => outcome,
         // Ends the process itself, or never.
-        () = listener.run() => Err(signals::interrupted()),
+        () = listener.run() => Err(course::interrupted()),
     }
 }
 
@@ -85,16 +71,20 @@ async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<
         return Ok(());
     };
     let (job, mut conn) = tokio::select! {
-        looked = Job::look(args, rest) => looked?,
+        looked = Migration::look(args, rest) => looked?,
         interrupted = interrupt.wanted() => return Err(interrupted),
     };
-    let lock = JobLock::take(connect(&job.url, "lock").await?, &job.sources()).await?;
+    let lock = JobLock::take(
+        connect(&job.core.source.url, "lock").await?,
+        &job.core.sources(),
+    )
+    .await?;
     let (start, saver) = tokio::select! {
         decided = decide(&job, &mut conn, interrupt) => decided?,
         lost = lock.lost() => return Err(lost),
         interrupted = interrupt.wanted() => return Err(interrupted),
     };
-    let progress = Progress::new(log, job.row_estimate());
+    let progress = Progress::new(log, job.core.row_estimate());
     let work = Work {
         job: &job,
         saver: &saver,
@@ -106,7 +96,7 @@ async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<
     progress.finish();
     match &outcome {
         Ok(()) => tracing::info!(phase = %Phase::Done.as_str(), "ends"),
-        Err(_) if job.args.run.print_state => print_state(&saver).await,
+        Err(_) if job.args.run.print_state => course::print_state(&saver).await,
         Err(_) => {}
     }
     outcome
@@ -114,24 +104,24 @@ async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<
 
 /// Says what this run has to do, and what notes how far it is.
 async fn decide(
-    job: &Job,
+    job: &Migration,
     conn: &mut Conn,
     interrupt: &Interrupt,
 ) -> Result<(Start, Saver), Failure> {
-    for table in job.sources() {
+    for table in job.core.sources() {
         // A rename that an earlier run sent may still be waiting to happen.
         end_earlier(conn, &table, EARLIER_MAX).await?;
     }
     let (found, store) = look_around(job, conn).await?;
     let others = found.others();
-    let start = start::decide(found, &job.identity, job.args.run.fresh)?;
+    let start = start::decide(found, &job.core.identity, job.args.run.fresh)?;
     if let Start::Fresh { leftovers: true } = start {
         confirm(job, interrupt).await?;
         leave(&others);
     }
     let checkpoint = match &start {
         Start::Resume(checkpoint) | Start::CleanUp(checkpoint) => Checkpoint::clone(checkpoint),
-        Start::Fresh { .. } => begin(job),
+        Start::Fresh { .. } => job.core.begin(),
     };
     Ok((start, Saver::new(store, checkpoint)))
 }
@@ -172,16 +162,16 @@ async fn at_once(args: &MigrateArgs, interrupt: &Interrupt) -> Result<Rest, Fail
 
 /// Checks all of what is to be copied that can be checked before it is.
 async fn check_rest(args: &MigrateArgs, rest: Rest) -> Result<(), Failure> {
-    let (job, mut conn) = Job::look(args.clone(), rest).await?;
+    let (job, mut conn) = Migration::look(args.clone(), rest).await?;
     let (found, _) = look_around(&job, &mut conn).await?;
-    start::decide(found, &job.identity, job.args.run.fresh)?;
+    start::decide(found, &job.core.identity, job.args.run.fresh)?;
     let altered = check::check(&job, &mut conn).await?;
     attached::check(&job, &mut conn, &altered).await?;
     duplicates::refuse(&job, &mut conn, &altered).await
 }
 
 struct Work<'a> {
-    job: &'a Job,
+    job: &'a Migration,
     saver: &'a Saver,
     progress: &'a Progress,
     interrupt: &'a Interrupt,
@@ -199,18 +189,20 @@ impl Work<'_> {
             tracing::info!("an earlier run has swapped the tables; cleaning up after it");
             progress.enter(Phase::Cleanup);
             let known = (&**checkpoint, &lock.holder());
-            return phases::clean_up_after(job, conn, saver, known).await;
+            return takeover::clean_up_after(job, conn, saver, known).await;
         }
         progress.enter(Phase::Prepare);
         let failure = tokio::select! {
             prepared = self.prepare(start, conn, lock) => {
-                return run::run(job, prepared?, saver, (lock, progress, interrupt)).await;
+                let prepared = prepared?;
+                let rest = (lock, progress, interrupt);
+                return course::run((&job.core, job), prepared, saver, rest).await;
             }
             lost = lock.lost() => lost,
             interrupted = interrupt.wanted() => interrupted,
         };
         // A look for duplicates may have minutes to go, and nobody to tell.
-        end_session(&job.url, conn.id()).await;
+        end_session(&job.core.source.url, conn.id()).await;
         Err(failure)
     }
 
@@ -226,12 +218,12 @@ impl Work<'_> {
         let holder = lock.holder();
         match start {
             Start::Fresh { leftovers } => {
-                Prepared::fresh(job, conn, saver, (leftovers, &holder)).await
+                prepare::fresh(job, conn, saver, (leftovers, &holder)).await
             }
             Start::Resume(checkpoint) | Start::CleanUp(checkpoint) => {
                 let phase = checkpoint.phase;
                 tracing::info!(from = %phase.as_str(), saved_at = %checkpoint.saved_at, "resumes");
-                Prepared::resume(job, conn, (&checkpoint, &holder), saver).await
+                prepare::resume(job, conn, (&checkpoint, &holder), saver).await
             }
         }
     }
@@ -265,7 +257,7 @@ fn leave(others: &[TableName]) {
 }
 
 /// A person at a terminal is asked before hours of work are dropped.
-async fn confirm(job: &Job, interrupt: &Interrupt) -> Result<(), Failure> {
+async fn confirm(job: &Migration, interrupt: &Interrupt) -> Result<(), Failure> {
     if !job.args.run.fresh || job.args.run.yes || !std::io::stdin().is_terminal() {
         return Ok(());
     }
@@ -290,24 +282,10 @@ async fn confirm(job: &Job, interrupt: &Interrupt) -> Result<(), Failure> {
     }
 }
 
-fn begin(job: &Job) -> Checkpoint {
-    Checkpoint::new(
-        job.identity.clone(),
-        env!("CARGO_PKG_VERSION"),
-        job.info.server_uuid.as_str(),
-    )
-}
-
 /// Looks at what stands beside the sources. A checkpoint that can't be read is
 /// in nobody's way who wants to start anew.
-async fn look_around(job: &Job, conn: &mut Conn) -> Result<(Found, Store), Failure> {
-    let opts = job.opts("checkpoint");
-    let store = Store::new(
-        job.args.run.state.as_ref(),
-        opts,
-        &job.state,
-        &job.identity.name,
-    );
+async fn look_around(job: &Migration, conn: &mut Conn) -> Result<(Found, Store), Failure> {
+    let store = job.core.store();
     let checkpoint = match store.load().await {
         Err(failure) if job.args.run.fresh => {
             tracing::warn!(
@@ -325,28 +303,17 @@ async fn look_around(job: &Job, conn: &mut Conn) -> Result<(Found, Store), Failu
             source: table.source.name.clone(),
             shadow: table_exists(conn, &names.shadow).await?,
             old: table_exists(conn, &names.old).await?,
-            foreign_state: names.state != job.state && table_exists(conn, &names.state).await?,
+            foreign_state: names.state != job.core.state
+                && table_exists(conn, &names.state).await?,
             names,
             source_create: table.source.create_statement.clone(),
         });
     }
     let found = Found {
         checkpoint,
-        state: table_exists(conn, &job.state).await?,
+        state: table_exists(conn, &job.core.state).await?,
         tables,
-        server_uuid: job.info.server_uuid.clone(),
+        server_uuid: job.core.source.info.server_uuid.clone(),
     };
     Ok((found, store))
-}
-
-/// What ended the job decides the exit code, whatever becomes of this.
-async fn print_state(saver: &Saver) {
-    use std::io::Write as _;
-    let printed = match saver.to_json().await {
-        Ok(json) => writeln!(std::io::stdout(), "{json}").map_err(|error| error.to_string()),
-        Err(failure) => Err(failure.line()),
-    };
-    if let Err(error) = printed {
-        tracing::warn!("the checkpoint can't be printed: {error}");
-    }
 }

@@ -9,13 +9,12 @@ use std::{
 use mysql_async::{Conn, prelude::Queryable};
 use oxferry_cutover::{SwapPair, SwapPlan, hidden_children};
 use oxferry_schema::{
-    Alter, Altered, Attached, Objection, Remedy, ShadowNames, Table, TableName, connect,
-    try_attached,
+    Alter, Altered, Attached, Objection, Remedy, ShadowNames, Table, TableName, try_attached,
 };
 use oxferry_state::{Checkpoint, TableProgress};
 
 use super::{
-    job::{Job, refuse},
+    job::{Migration, refuse},
     neighbours::{Facts, Hidden},
     preflight::Problem,
     privileges,
@@ -81,7 +80,7 @@ pub(super) async fn facts(
 ///
 /// A failure that names what is in the way.
 pub(super) async fn check(
-    job: &Job,
+    job: &Migration,
     conn: &mut Conn,
     altered: &[Altered],
 ) -> Result<Vec<Attached>, Failure> {
@@ -152,8 +151,8 @@ fn changed(found: Vec<String>) -> Option<Failure> {
 
 /// Ends when something that hangs on a table comes, goes or changes before the
 /// cutover has begun; from then on its lock sees to that.
-pub(super) async fn watch(job: &Job, in_cutover: &AtomicBool) -> Failure {
-    let sources = job.sources();
+pub(super) async fn watch(job: &Migration, in_cutover: &AtomicBool) -> Failure {
+    let sources = job.core.sources();
     let mut session = None;
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
@@ -179,13 +178,13 @@ pub(super) async fn watch(job: &Job, in_cutover: &AtomicBool) -> Failure {
 }
 
 async fn look(
-    job: &Job,
+    job: &Migration,
     session: &mut Option<Conn>,
     sources: &[TableName],
 ) -> Result<Vec<String>, Failure> {
     let conn = match session {
         Some(conn) => conn,
-        None => session.insert(connect(&job.url, "attached").await?),
+        None => session.insert(job.core.source.connect("attached").await?),
     };
     let mut found = Vec::new();
     for table in &job.tables {
@@ -197,7 +196,7 @@ async fn look(
 }
 
 /// Every table of the job and its shadow, to change places in one statement.
-pub(super) fn swap_plan(job: &Job, attached: &[Attached]) -> Result<SwapPlan, Failure> {
+pub(super) fn swap_plan(job: &Migration, attached: &[Attached]) -> Result<SwapPlan, Failure> {
     let tables = job.tables.iter().map(|table| &table.source.name);
     plan(tables.zip(attached))
 }

@@ -4,8 +4,7 @@ use mysql_async::Conn;
 use oxferry_schema::{Altered, ProbeError, Remedy, Table, probe, renamed_checks};
 
 use super::{
-    comparison,
-    job::{Job, JobTable},
+    job::{JobTable, Migration},
     shape, time_zone,
 };
 use crate::failure::{Failure, remedied};
@@ -20,7 +19,7 @@ remedied!(ProbeError);
 /// A failure that names what is in the way; where several tables have
 /// something in theirs, each is logged, and they are counted. Nothing is left
 /// behind.
-pub(super) async fn check(job: &Job, conn: &mut Conn) -> Result<Vec<Altered>, Failure> {
+pub(super) async fn check(job: &Migration, conn: &mut Conn) -> Result<Vec<Altered>, Failure> {
     let mut altered = Vec::with_capacity(job.tables.len());
     let mut failures = Vec::new();
     for table in &job.tables {
@@ -58,7 +57,7 @@ async fn check_table(table: &JobTable, conn: &mut Conn) -> Result<Altered, Failu
     say_renamed_checks(&table.source);
     check_engine(&altered.table)?;
     time_zone::check(&table.source, &altered, conn).await?;
-    comparison::expressions(table, &altered.mapping, &altered.table)?;
+    shape::check_comparable(table, &altered.mapping, &altered.table)?;
     let deferred = shape::deferred(table, &altered.mapping, &altered.table);
     let bare = shape::without(&altered.table, &deferred);
     shape::plan(table, &altered.mapping, &bare)?;

@@ -7,8 +7,7 @@ use oxferry_schema::{Altered, Remedy};
 use oxferry_verifier::DuplicateQuery;
 
 use super::{
-    comparison,
-    job::{Job, JobTable},
+    job::{JobTable, Migration},
     shape,
 };
 use crate::failure::Failure;
@@ -26,7 +25,11 @@ const TIMEOUT: u16 = 3024;
 /// # Errors
 ///
 /// A failure that shows values and keys, and the query that finds them all.
-pub(super) async fn refuse(job: &Job, conn: &mut Conn, altered: &[Altered]) -> Result<(), Failure> {
+pub(super) async fn refuse(
+    job: &Migration,
+    conn: &mut Conn,
+    altered: &[Altered],
+) -> Result<(), Failure> {
     for (table, altered) in job.tables.iter().zip(altered) {
         for query in queries(table, altered) {
             look(table, &query, conn).await?;
@@ -38,7 +41,7 @@ pub(super) async fn refuse(job: &Job, conn: &mut Conn, altered: &[Altered]) -> R
 /// The queries for one table; an index that no query can tell of has none.
 fn queries(table: &JobTable, altered: &Altered) -> Vec<DuplicateQuery> {
     let new = shape::new_uniques(table, &altered.mapping, &altered.table);
-    let pairs = comparison::pairs(table, &altered.mapping, &altered.table);
+    let pairs = shape::pairs(table, &altered.mapping, &altered.table);
     let indexes = altered.table.indexes.iter();
     let indexes = indexes.filter(|index| new.contains(&index.name));
     let key = (&table.key, table.source.columns.as_slice());

@@ -8,16 +8,13 @@ use oxferry_cutover::{Sentinel, complete, drop_old, end_earlier};
 use oxferry_schema::{ServerUrl, ShadowNames, Table, TableName, connect};
 use oxferry_state::{Checkpoint, JobIdentity, Phase};
 
-use super::{
-    EARLIER_MAX, attached,
-    checkpoint::{Saver, Store},
-    job::table_exists,
-    lock::{Holder, JobLock},
-    phases::DROP_LOCK_WAIT,
-    request::Rest,
-    start,
+use super::{EARLIER_MAX, attached, job::table_exists, request::Rest, start};
+use crate::{
+    args::MigrateArgs,
+    failure::Failure,
+    job::{DROP_LOCK_WAIT, Holder, JobLock, Saver, Store},
+    source,
 };
-use crate::{args::MigrateArgs, failure::Failure, source};
 
 /// A job that an earlier run has brought behind the swap.
 #[derive(Debug)]

@@ -6,11 +6,14 @@ use std::{sync::atomic::Ordering, time::Duration};
 use mysql_async::{Conn, prelude::Queryable};
 use oxferry_binlog::FilePosition;
 use oxferry_cutover::Finish;
-use oxferry_schema::{Remedy, TableName, connect, set_auto_increment};
+use oxferry_schema::{Remedy, TableName, set_auto_increment};
 use oxferry_verifier::Verified;
 
-use super::{job::JobTable, phases::Script, prepare};
-use crate::failure::Failure;
+use super::{
+    job::{JobTable, Migration},
+    prepare,
+};
+use crate::{failure::Failure, job::Script};
 
 /// Changes that may be left to apply under the lock.
 const CHANGES_LEFT_MAX: u64 = 500;
@@ -32,14 +35,14 @@ const AHEAD_STEP: u64 = 1_000;
 /// A job that takes over.
 #[derive(Debug)]
 pub(crate) struct Takeover<'a> {
-    script: &'a Script<'a>,
+    script: &'a Script<'a, Migration>,
     /// How far each shadow's next automatic value is put ahead of its source's.
     ahead: Vec<u64>,
 }
 
 impl<'a> Takeover<'a> {
     /// Puts the job that `script` runs behind a cutover.
-    pub(crate) fn new(script: &'a Script<'a>) -> Self {
+    pub(crate) fn new(script: &'a Script<'a, Migration>) -> Self {
         let ahead = vec![0; script.job.tables.len()];
         Self { script, ahead }
     }
@@ -72,8 +75,8 @@ impl<'a> Takeover<'a> {
             comparison, handle, ..
         } = self.script;
         comparison.catch_up().await?;
-        let mut conn = connect(&self.script.job.url, "definition").await?;
-        prepare::check_unchanged(self.script.job, &mut conn).await?;
+        let mut conn = self.script.job.source.connect("definition").await?;
+        prepare::check_unchanged(self.script.kind, &mut conn).await?;
         self.raise_auto_increment().await?;
         let few = handle.waiting_at_most(CHANGES_LEFT_MAX);
         match tokio::time::timeout(QUIET_MAX, few).await {
@@ -119,9 +122,8 @@ impl<'a> Takeover<'a> {
     /// Values that were handed out to rows that are gone by now must not be
     /// handed out again: no applied row tells of them.
     async fn raise_auto_increment(&self) -> Result<(), Failure> {
-        let job = self.script.job;
-        let mut conn = connect(&job.url, "auto-increment").await?;
-        for (table, ahead) in job.tables.iter().zip(&self.ahead) {
+        let mut conn = self.script.job.source.connect("auto-increment").await?;
+        for (table, ahead) in self.script.kind.tables.iter().zip(&self.ahead) {
             if let Some(source) = overtaken(&mut conn, table).await? {
                 let next = source.saturating_add(*ahead);
                 set_auto_increment(&mut conn, &table.names.shadow, next).await?;
@@ -131,7 +133,7 @@ impl<'a> Takeover<'a> {
     }
 
     async fn check_auto_increment(&mut self, conn: &mut Conn) -> Result<(), Failure> {
-        for (table, ahead) in self.script.job.tables.iter().zip(&mut self.ahead) {
+        for (table, ahead) in self.script.kind.tables.iter().zip(&mut self.ahead) {
             if let Some(source) = overtaken(conn, table).await? {
                 *ahead += AHEAD_STEP;
                 let why = anyhow::anyhow!(

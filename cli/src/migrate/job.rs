@@ -1,11 +1,9 @@
 //! A job before anything is written: what is asked for, and what stands.
 
-use mysql_async::{Conn, Opts, prelude::Queryable};
-use oxferry_binlog::{FilePosition, Position};
+use mysql_async::{Conn, prelude::Queryable};
 use oxferry_schema::{
-    Alter, Attached, ConnectError, Ident, KeyError, ReadError, Remedy, RowKey, ServerInfo,
-    ServerInfoError, ServerUrl, ShadowNames, StatementError, Table, TableName, connect,
-    current_position,
+    Alter, Attached, Ident, KeyError, ReadError, Remedy, RowKey, ServerInfo, ServerUrl,
+    ShadowNames, StatementError, Table, TableName,
 };
 use oxferry_state::JobIdentity;
 
@@ -17,31 +15,19 @@ use super::{
 use crate::{
     args::MigrateArgs,
     failure::{Failure, remedied},
+    job::{Job, Settings, Site},
     source,
 };
 
-remedied!(
-    ConnectError,
-    KeyError,
-    ReadError,
-    ServerInfoError,
-    StatementError
-);
+remedied!(KeyError, ReadError, StatementError);
 
-/// A job before anything is written.
+/// A change of tables before anything is written.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct Migration {
+    pub(crate) core: Job,
     pub(crate) args: MigrateArgs,
-    pub(crate) url: ServerUrl,
-    pub(crate) info: ServerInfo,
-    /// The tables in the order in which they were given; their places in this
-    /// list are their numbers everywhere else. Never empty.
+    /// The tables of `core`, in the same order, and what becomes of each.
     pub(crate) tables: Vec<JobTable>,
-    /// The table that postpones the cutover; named after the first table.
-    pub(crate) sentinel: TableName,
-    /// The checkpoint's table; named after the first table.
-    pub(crate) state: TableName,
-    pub(crate) identity: JobIdentity,
 }
 
 /// One table of a job, and what becomes of it.
@@ -64,7 +50,7 @@ struct Looked {
     attached: Attached,
 }
 
-impl Job {
+impl Migration {
     /// Looks at the server and the tables, and checks everything that must be
     /// right before a job may start.
     ///
@@ -75,14 +61,12 @@ impl Job {
     pub(crate) async fn look(args: MigrateArgs, rest: Rest) -> Result<(Self, Conn), Failure> {
         let url = source::source_url(&args.server)?;
         let Rest { requests, done } = rest;
-        let mut conn = connect(&url, "preflight").await?;
-        let url = url.settled(&conn);
-        let info = ServerInfo::read(&mut conn).await?;
-        let server = facts::server(&mut conn, &info).await?;
+        let (site, mut conn) = Site::look(url).await?;
+        let server = facts::server(&mut conn, &site.info).await?;
         let mut looked = Vec::with_capacity(requests.len());
         let (mut names, mut of_tables) = (Vec::new(), Vec::new());
         for request in requests {
-            match look_at(&mut conn, request, &info).await? {
+            match look_at(&mut conn, request, &site.info).await? {
                 Ok(table) => {
                     let key_error = table.key.as_ref().err();
                     let facts = facts::table(&table.table, key_error);
@@ -91,7 +75,7 @@ impl Job {
                     looked.push(table);
                 }
                 Err(missing) => {
-                    of_tables.push(no_table(&missing, &url));
+                    of_tables.push(no_table(&missing, &site.url));
                     names.push(missing);
                 }
             }
@@ -106,11 +90,11 @@ impl Job {
         refuse_twice(&looked)?;
         let tables = looked.into_iter().map(JobTable::new);
         let tables = tables.collect::<Result<Vec<_>, KeyError>>()?;
-        Ok((Self::new((args, url, info), tables, done)?, conn))
+        Ok((Self::new((args, site), tables, done)?, conn))
     }
 
     fn new(
-        (args, url, info): (MigrateArgs, ServerUrl, ServerInfo),
+        (args, site): (MigrateArgs, Site),
         tables: Vec<JobTable>,
         done: Vec<String>,
     ) -> Result<Self, Failure> {
@@ -118,56 +102,26 @@ impl Job {
             let error = anyhow::anyhow!("a job without a table");
             return Err(Failure::new(Remedy::Bug, error));
         };
-        let (sentinel, state) = (first.names.sentinel.clone(), first.names.state.clone());
         let names = tables.iter().map(|table| table.source.name.clone());
         // The same text whichever options gave it, so that either resumes the other's job.
         let statements = tables.iter().map(JobTable::statement).chain(done);
-        let identity = JobIdentity::migrate(names.collect(), statements.collect());
-        Ok(Self {
-            args,
-            url,
-            info,
-            tables,
-            sentinel,
-            state,
-            identity,
-        })
-    }
-
-    /// Returns the client library's options for sessions that work for `purpose`.
-    pub(crate) fn opts(&self, purpose: &str) -> Opts {
-        self.url.opts(purpose)
-    }
-
-    /// Returns the names of the tables, in the job's order.
-    pub(crate) fn sources(&self) -> Vec<TableName> {
-        let names = self.tables.iter().map(|table| &table.source.name);
-        names.cloned().collect()
-    }
-
-    /// Returns the server's estimate of the rows of all tables.
-    pub(crate) fn row_estimate(&self) -> u64 {
-        let rows = self.tables.iter().map(|table| table.source.row_estimate);
-        rows.fold(0, u64::saturating_add)
-    }
-
-    /// Returns where the source's binary log ends now.
-    pub(crate) async fn position(&self, conn: &mut Conn) -> Result<Position, Failure> {
-        let now = current_position(conn, &self.info.version).await?;
-        let unusable =
-            |error| Failure::new(Remedy::Bug, error).context("reading the server's position");
-        let file = FilePosition::new(&now.file, now.offset_bytes)
-            .map_err(|e| unusable(anyhow::Error::new(e)))?;
-        let gtids = if self.info.has_gtids() {
-            Some(
-                now.executed_gtids
-                    .parse()
-                    .map_err(|e| unusable(anyhow::Error::new(e)))?,
-            )
-        } else {
-            None
+        let core = Job {
+            settings: Settings {
+                server: args.server.clone(),
+                copy: args.copy.clone(),
+                throttle: args.throttle.clone(),
+                postpone: args.cutover.postpone.clone(),
+                run: args.run.clone(),
+            },
+            sentinel: first.names.sentinel.clone(),
+            state: first.names.state.clone(),
+            marks: first.names.state.clone(),
+            identity: JobIdentity::migrate(names.collect(), statements.collect()),
+            source: site.clone(),
+            target: site,
+            tables: tables.iter().map(JobTable::core).collect(),
         };
-        Ok(Position { file, gtids })
+        Ok(Self { core, args, tables })
     }
 }
 
@@ -188,11 +142,12 @@ impl JobTable {
         })
     }
 
-    /// Returns about how many bytes a row takes, its share of the indexes
-    /// included; 0 if that isn't known.
-    pub(crate) fn row_bytes(&self) -> u64 {
-        let bytes = self.source.size_bytes;
-        bytes.checked_div(self.source.row_estimate).unwrap_or(0)
+    fn core(&self) -> crate::job::JobTable {
+        crate::job::JobTable {
+            source: self.source.clone(),
+            key: self.key.clone(),
+            target: self.names.shadow.clone(),
+        }
     }
 
     /// Returns the statement that changes the table, with its full name.

@@ -16,12 +16,12 @@ use oxferry_schema::{
 
 use super::{
     EARLIER_MAX,
-    lock::JobLock,
     request::{self, Request, Rest},
 };
 use crate::{
     args::{MigrateArgs, NativeDdl},
     failure::Failure,
+    job::JobLock,
     source,
 };
 
@@ -156,11 +156,11 @@ pub(super) async fn decide(args: &MigrateArgs) -> Result<Decided, Failure> {
 
 /// Why no table is changed at once, where the options say so.
 fn copied_in_any_case(args: &MigrateArgs) -> Option<&'static str> {
-    if args.copy.native_ddl == NativeDdl::Off {
+    if args.native_ddl == NativeDdl::Off {
         Some("--native-ddl off")
     } else if args.cutover.keep_old_table {
         Some("--keep-old-table: only a copy leaves an old table")
-    } else if args.cutover.defer_cutover {
+    } else if args.cutover.postpone.defer_cutover {
         Some("--defer-cutover: a change at once can't be postponed")
     } else {
         None

@@ -2,16 +2,19 @@
 
 use mysql_async::Conn;
 use oxferry_copier::{ChunkLimits, CopyPlan, DeferredIndexes, engine::Mode};
-use oxferry_schema::{Altered, Ident, Table, connect};
+use oxferry_schema::{Altered, Ident, Table};
 
 use super::{
     attached, check, duplicates, ended,
-    job::{Job, JobTable},
-    lock::JobLock,
+    job::{JobTable, Migration},
     native, shape,
     start::{self, Start},
 };
-use crate::{args::MigrateArgs, failure::Failure};
+use crate::{
+    args::MigrateArgs,
+    failure::Failure,
+    job::{JobLock, row_bytes},
+};
 
 /// Checks everything and says what would happen. A scratch copy of each table,
 /// without rows, is made for a moment; nothing else is written.
@@ -30,10 +33,10 @@ pub(crate) async fn run(args: MigrateArgs) -> Result<(), Failure> {
         say_only_clean_up();
         return Ok(());
     }
-    let (job, mut conn) = Job::look(args, rest).await?;
+    let (job, mut conn) = Migration::look(args, rest).await?;
     // A job and a plan would use the same scratch tables.
-    let lock = connect(&job.url, "lock").await?;
-    let lock = JobLock::take(lock, &job.sources()).await?;
+    let lock = job.core.source.connect("lock").await?;
+    let lock = JobLock::take(lock, &job.core.sources()).await?;
     let outcome = tokio::select! {
         planned = look(&job, &mut conn) => planned,
         lost = lock.lost() => Err(lost),
@@ -42,9 +45,9 @@ pub(crate) async fn run(args: MigrateArgs) -> Result<(), Failure> {
     outcome
 }
 
-async fn look(job: &Job, conn: &mut Conn) -> Result<(), Failure> {
+async fn look(job: &Migration, conn: &mut Conn) -> Result<(), Failure> {
     let (found, _) = super::look_around(job, conn).await?;
-    let start = start::decide(found, &job.identity, job.args.run.fresh)?;
+    let start = start::decide(found, &job.core.identity, job.args.run.fresh)?;
     let all = check::check(job, conn).await?;
     let attached = attached::check(job, conn, &all).await?;
     if matches!(start, Start::Fresh { .. }) {
@@ -84,7 +87,7 @@ impl<'a> Planned<'a> {
         })
     }
 
-    fn say(&self, job: &Job) {
+    fn say(&self, job: &Migration) {
         let Self {
             table,
             altered,
@@ -103,7 +106,7 @@ impl<'a> Planned<'a> {
             key = %table.key.index.as_str(),
             mode,
             rows_about = source.row_estimate,
-            chunks_at_least = chunks_at_least(job, table),
+            chunks_at_least = chunks_at_least(job, source),
             "would be copied and swapped"
         );
         tracing::info!(
@@ -146,14 +149,14 @@ fn say_only_clean_up() {
     );
 }
 
-fn say_job(job: &Job) {
+fn say_job(job: &Migration) {
     let sizes = job.tables.iter().map(|table| table.source.size_bytes);
     let disk = sizes.fold(0, u64::saturating_add);
     tracing::info!(
         tables = job.tables.len(),
-        state = %job.state.plain(),
-        sentinel = %job.sentinel.plain(),
-        sentinel_made = job.args.cutover.defer_cutover,
+        state = %job.core.state.plain(),
+        sentinel = %job.core.sentinel.plain(),
+        sentinel_made = job.args.cutover.postpone.defer_cutover,
         "tables of the job itself"
     );
     tracing::info!(
@@ -165,10 +168,10 @@ fn say_job(job: &Job) {
 }
 
 /// As many chunks as there are if none has to be cut short to keep to its time.
-fn chunks_at_least(job: &Job, table: &JobTable) -> u64 {
-    let by_bytes = job.args.copy.chunk_bytes / table.row_bytes().max(1);
+fn chunks_at_least(job: &Migration, table: &Table) -> u64 {
+    let by_bytes = job.args.copy.chunk_bytes / row_bytes(table).max(1);
     let rows = by_bytes.clamp(1, ChunkLimits::default().rows_max);
-    table.source.row_estimate.div_ceil(rows).max(1)
+    table.row_estimate.div_ceil(rows).max(1)
 }
 
 fn columns(places: &[usize], table: &Table) -> String {

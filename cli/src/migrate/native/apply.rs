@@ -8,15 +8,14 @@ use oxferry_schema::{Algorithm, connect};
 use oxferry_state::{Phase, same_definition};
 
 use super::{
-    super::{
-        lock::JobLock,
-        phases::KILL_ROWS_MAX,
-        request::Rest,
-        signals::{self, Interrupt},
-    },
+    super::{request::Rest, takeover::KILL_ROWS_MAX},
     Decided, Native, outcome,
 };
-use crate::{args::CutoverArgs, failure::Failure};
+use crate::{
+    args::CutoverArgs,
+    failure::Failure,
+    job::{Interrupt, JobLock, interrupted},
+};
 
 /// As many as the cutover's.
 const ATTEMPTS_MAX: NonZeroU32 = NonZeroU32::new(10).expect("10 is not zero");
@@ -43,7 +42,7 @@ impl Decided {
         let opts = self.url.opts("native-ddl");
         for native in std::mem::take(&mut self.natives) {
             if interrupt.is_wanted() {
-                return Err(signals::interrupted());
+                return Err(interrupted());
             }
             let mut conn = connect(&self.url, "native-ddl").await?;
             if let Some(lock) = &self.lock {

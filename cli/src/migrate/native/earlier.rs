@@ -5,11 +5,8 @@ use mysql_async::Conn;
 use oxferry_schema::{Alter, ShadowNames, TableName};
 use oxferry_state::Checkpoint;
 
-use super::{
-    super::{checkpoint::Store, job::table_exists},
-    Decided,
-};
-use crate::{args::MigrateArgs, failure::Failure};
+use super::{super::job::table_exists, Decided};
+use crate::{args::MigrateArgs, failure::Failure, job::Store};
 
 impl Decided {
     /// Looks for a job that an earlier run has begun to copy; returns whether

@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use oxferry_copier::pipeline::{self, Status};
-use oxferry_cutover::SwapReport;
 use oxferry_schema::TableName;
 
-use super::{comparison::Comparison, job::Job, progress::Progress};
+use super::{Job, TakenOver, comparison::Comparison, progress::Progress};
 
 /// Logs what was done, and how long writes were blocked.
 pub(crate) async fn log(
     job: &Job,
     (copied, by_table): (&Status, Option<&pipeline::Progress>),
     comparison: &Comparison,
-    swap: &SwapReport,
+    taken: &TakenOver,
     progress: &Progress,
 ) {
     let (differences, repaired) = comparison.found();
@@ -26,7 +25,7 @@ pub(crate) async fn log(
                 table = %table.source.name.plain(),
                 rows_copied = copied.rows_copied,
                 changes_applied = copied.changes_applied,
-                "swapped"
+                "taken over"
             );
         }
     }
@@ -38,9 +37,9 @@ pub(crate) async fn log(
         rows_compared = comparison.rows_compared_in_all().await,
         differences,
         repaired,
-        attempts = swap.attempts,
-        lock_wait_ms = milliseconds(swap.lock_wait),
-        writes_blocked_ms = milliseconds(swap.blocked_longest),
+        attempts = taken.attempts,
+        lock_wait_ms = milliseconds(taken.lock_wait),
+        writes_blocked_ms = milliseconds(taken.blocked),
         "summary"
     );
 }

@@ -9,7 +9,7 @@ use oxferry_copier::pipeline::Handle;
 use oxferry_schema::Remedy;
 use oxferry_throttle::{ByHand, Monitor, MonitorConfig, MonitorError, Pacer, Verdict};
 
-use super::job::Job;
+use super::Job;
 use crate::{
     failure::{Failure, remedied},
     source,
@@ -27,7 +27,7 @@ pub(crate) struct Throttling {
 impl Throttling {
     /// Prepares to measure what the options say.
     pub(crate) fn new(job: &Job) -> Result<Self, Failure> {
-        let args = &job.args.throttle;
+        let args = &job.settings.throttle;
         let mut config = MonitorConfig::default();
         config.lag.lag_max = args.max_lag;
         config.threads_running_max = args.max_threads_running;
@@ -35,10 +35,10 @@ impl Throttling {
         config.replicas = args
             .replica
             .iter()
-            .map(|url| Ok(source::replica_url(url, &job.args.server)?.opts("lag")))
+            .map(|url| Ok(source::replica_url(url, &job.settings.server)?.opts("lag")))
             .collect::<Result<_, Failure>>()?;
-        let opts = job.opts("throttle");
-        let (monitor, pacer) = Monitor::new(opts, job.state.clone(), config, &ByHand::new());
+        let opts = job.source.opts("throttle");
+        let (monitor, pacer) = Monitor::new(opts, job.marks.clone(), config, &ByHand::new());
         Ok(Self {
             monitor: Mutex::new(Some(monitor)),
             pacer,

@@ -1,4 +1,4 @@
-//! The verifier, put to work on a job's tables and their shadows.
+//! The verifier, put to work on a job's tables and their targets.
 
 use std::{
     num::NonZeroUsize,
@@ -15,17 +15,16 @@ use oxferry_copier::{
     engine::{self, TableId},
     pipeline::Handle,
 };
-use oxferry_schema::{Ident, Mapping, Remedy, Table, connect};
+use oxferry_schema::{Ident, Remedy, Table};
 use oxferry_throttle::Pacer;
 use oxferry_verifier::{
-    Clean, ColumnPair, CompareError, ExpressionError, Feed, FeedError, Fingerprints, KeyOrder,
-    Repair, RepairRows, RowExpressions, SideTable, TableSide, Touched, TouchedLimits, Verified,
-    Verify, VerifyConfig, spots_agree,
+    Clean, CompareError, ExpressionError, Feed, FeedError, Fingerprints, KeyOrder, Repair,
+    RepairRows, RowExpressions, SideTable, TableSide, Touched, TouchedLimits, Verified, Verify,
+    VerifyConfig, spots_agree,
 };
 
 use super::{
-    job::{Job, JobTable},
-    prepare::{Prepared, PreparedTable},
+    Job, JobTable, Prepared, PreparedTable, Site,
     ranges::{Copied, JobRanges},
 };
 use crate::{
@@ -60,8 +59,8 @@ impl Comparison {
         copied: Vec<Copied>,
     ) -> Result<Self, Failure> {
         let touched = feed.touched();
-        let threads = job.args.copy.threads;
-        let sides = match job.args.copy.verify {
+        let threads = job.settings.copy.threads;
+        let sides = match job.settings.copy.verify {
             VerifyMode::Off => None,
             VerifyMode::Iterative => Some(all_sides(job, prepared)?),
         };
@@ -179,71 +178,52 @@ impl Comparison {
     }
 }
 
-/// The expressions that tell whether two rows are equal.
-///
-/// # Errors
-///
-/// A failure that names a column that can't be compared.
-pub(crate) fn expressions(
-    table: &JobTable,
-    mapping: &Mapping,
-    shadow: &Table,
-) -> Result<RowExpressions, Failure> {
-    let pairs = pairs(table, mapping, shadow);
-    Ok(RowExpressions::new(&pairs, &table.key.columns, &[])?)
-}
-
-/// Which columns hold the same on both sides.
-pub(crate) fn pairs(table: &JobTable, mapping: &Mapping, shadow: &Table) -> Vec<ColumnPair> {
-    let pair = |pair: &oxferry_schema::ColumnPair| {
-        let source = table.source.columns.get(pair.source)?.clone();
-        let target = shadow.columns.get(pair.target)?.clone();
-        Some(ColumnPair { source, target })
-    };
-    // Computed columns of the key as well: rows are told apart by them.
-    let keys = mapping.computed.iter();
-    let keys = keys.filter(|pair| table.key.ordinals.contains(&pair.source));
-    let pairs = mapping.pairs.iter().chain(keys);
-    pairs.filter_map(pair).collect()
-}
-
 /// The two sides of every table, in the job's order; they share their sessions.
 fn all_sides(job: &Job, prepared: &Prepared) -> Result<Vec<(TableSide, TableSide)>, Failure> {
-    let sessions = job.args.copy.threads.get() * 2;
-    let constraints = PoolConstraints::new(1, sessions).unwrap_or_default();
-    let pool_opts = PoolOpts::default().with_constraints(constraints);
-    let pool = Pool::new(OptsBuilder::from_opts(job.opts("verify")).pool_opts(pool_opts));
+    let sessions = job.settings.copy.threads.get() * 2;
+    let source = pool(&job.source, sessions);
+    let target = if job.source.url == job.target.url {
+        source.clone()
+    } else {
+        pool(&job.target, sessions)
+    };
     let tables = prepared.of(job);
     tables
-        .map(|(table, prepared)| sides(table, prepared, &pool))
+        .map(|(table, prepared)| sides(table, prepared, (&source, &target)))
         .collect()
+}
+
+fn pool(site: &Site, sessions: usize) -> Pool {
+    let constraints = PoolConstraints::new(1, sessions).unwrap_or_default();
+    let pool_opts = PoolOpts::default().with_constraints(constraints);
+    Pool::new(OptsBuilder::from_opts(site.opts("verify")).pool_opts(pool_opts))
 }
 
 fn sides(
     table: &JobTable,
     prepared: &PreparedTable,
-    pool: &Pool,
+    (source_pool, target_pool): (&Pool, &Pool),
 ) -> Result<(TableSide, TableSide), Failure> {
-    let row = expressions(table, &prepared.mapping, &prepared.shadow)?;
+    let row = RowExpressions::new(&prepared.pairs, &table.key.columns, &[])?;
     let source = SideTable {
         name: table.source.name.clone(),
         key: prepared.plan.source_side().clone(),
         index: Some(table.key.index.clone()),
     };
     let key = prepared.plan.target_side().clone();
-    let index = index_over(&prepared.shadow, key.columns());
+    let index = index_over(&prepared.target, key.columns());
     let target = SideTable {
-        name: table.names.shadow.clone(),
+        name: table.target.clone(),
         key,
         index,
     };
     Ok((
-        TableSide::new(pool.clone(), source, row.source(), STATEMENT_MAX),
-        TableSide::new(pool.clone(), target, row.target(), STATEMENT_MAX),
+        TableSide::new(source_pool.clone(), source, row.source(), STATEMENT_MAX),
+        TableSide::new(target_pool.clone(), target, row.target(), STATEMENT_MAX),
     ))
 }
 
-/// The unique index over exactly these columns, which finds the shadow's rows.
+/// The unique index over exactly these columns, which finds the target's rows.
 fn index_over(table: &Table, key: &[Ident]) -> Option<Ident> {
     let covers = |index: &&oxferry_schema::Index| {
         let columns = index.parts.iter().map(|part| part.column.as_ref());
@@ -269,15 +249,14 @@ pub(crate) struct JobFeed {
 /// Reads the end of the source's binary log on a connection of its own.
 #[derive(Debug)]
 struct PositionReader {
-    url: oxferry_schema::ServerUrl,
-    version: oxferry_schema::ServerVersion,
+    source: Site,
     conn: tokio::sync::Mutex<Option<Conn>>,
 }
 
 /// A job's notes of what changed, empty: made before the stream begins.
-pub(crate) fn touched(job: &Job, prepared: &Prepared) -> Arc<Mutex<Touched>> {
-    let tables = prepared.of(job);
-    let orders = tables.map(|(table, ready)| KeyOrder::of(&table.key, ready.plan.target_side()));
+pub(super) fn touched(prepared: &Prepared) -> Arc<Mutex<Touched>> {
+    let plans = prepared.tables.iter().map(|table| &table.plan);
+    let orders = plans.map(|plan| KeyOrder::of(plan.key(), plan.target_side()));
     Arc::new(Mutex::new(Touched::new(orders, TouchedLimits::default())))
 }
 
@@ -290,8 +269,7 @@ impl JobFeed {
         touched: Arc<Mutex<Touched>>,
     ) -> Self {
         let position = PositionReader {
-            url: job.url.clone(),
-            version: job.info.version.clone(),
+            source: job.source.clone(),
             conn: tokio::sync::Mutex::new(None),
         };
         Self {
@@ -314,11 +292,11 @@ impl PositionReader {
         let mut slot = self.conn.lock().await;
         let mut conn = match slot.take() {
             Some(conn) => conn,
-            None => connect(&self.url, "position")
+            None => oxferry_schema::connect(&self.source.url, "position")
                 .await
                 .map_err(|error| FeedError::new(WHAT, error.remedy(), error))?,
         };
-        let now = oxferry_schema::current_position(&mut conn, &self.version)
+        let now = oxferry_schema::current_position(&mut conn, &self.source.info.version)
             .await
             .map_err(|error| FeedError::new(WHAT, error.remedy(), error))?;
         *slot = Some(conn);

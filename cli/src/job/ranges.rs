@@ -7,7 +7,7 @@ use oxferry_copier::{Chunker, Connections, CopyError, TableChunker};
 use oxferry_schema::{Ident, Key, KeyRange, KeySide, TableName};
 use oxferry_verifier::{FeedError, Ranges};
 
-use super::{job::Job, prepare::Prepared};
+use super::{Job, Prepared};
 
 /// Ranges that a job remembers at most, about a hundred bytes each, an even
 /// share of each table; a table with more is cut anew for its comparison.
@@ -122,10 +122,10 @@ enum Next {
 impl JobRanges {
     /// Cuts the tables of `job`; `copied` is what is known of each.
     pub(crate) fn new(job: &Job, prepared: &Prepared, copied: &[Copied]) -> Self {
-        let bytes = job.args.copy.chunk_bytes;
+        let bytes = job.settings.copy.chunk_bytes;
         let tables = prepared.of(job).zip(copied);
         let tables = tables.map(|((table, ready), copied)| TableRanges {
-            connections: Arc::clone(&prepared.connections),
+            connections: Arc::clone(&prepared.source),
             table: table.source.name.clone(),
             index: table.key.index.clone(),
             side: ready.plan.source_side().clone(),

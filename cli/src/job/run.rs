@@ -11,7 +11,7 @@ use std::{
 
 use oxferry_binlog::{MysqlStream, StreamConfig, StreamError};
 use oxferry_copier::{
-    ChunkLimits, ChunkSizer, CopyError, CopyPlan, SelectSink, TableChunker,
+    ChunkLimits, ChunkSizer, CopyError, CopyPlan, TableChunker,
     engine::{EngineConfig, TablePlan},
     gaps,
     pipeline::{self, Counts, Driver, Handle, Parts, ServerBarrier, Stopped, TableSetup},
@@ -21,13 +21,9 @@ use oxferry_verifier::Touched;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::{
-    attached,
+    Job, JobLock, JobTable, Kind, Prepared, PreparedTable, Script,
     checkpoint::Saver,
     comparison::{self, Comparison, JobFeed},
-    job::{Job, JobTable},
-    lock::JobLock,
-    phases::Script,
-    prepare::{Prepared, PreparedTable},
     progress::{Progress, Snapshot},
     ranges::{Copied, NotingChunker},
     signals::Interrupt,
@@ -50,7 +46,8 @@ const BARRIER_MAX: Duration = Duration::from_secs(60);
 /// How long work in flight is waited for when the job ends early.
 const WIND_DOWN_MAX: Duration = Duration::from_secs(60);
 
-type JobDriver = Driver<MysqlStream, NotingChunker, SelectSink, ServerBarrier>;
+type JobDriver<K> = Driver<MysqlStream, NotingChunker, <K as Kind>::Sink, ServerBarrier>;
+type JobTableSetup<K> = TableSetup<NotingChunker, <K as Kind>::Sink>;
 type DriverTask = JoinHandle<Result<pipeline::Progress, CopyError>>;
 
 /// Runs a prepared job until it has taken over and cleaned up.
@@ -58,19 +55,20 @@ type DriverTask = JoinHandle<Result<pipeline::Progress, CopyError>>;
 /// # Errors
 ///
 /// Whatever ends it; the checkpoint then holds what the target holds.
-pub(crate) async fn run(
-    job: &Job,
+pub(crate) async fn run<K: Kind>(
+    (job, kind): (&Job, &K),
     prepared: Prepared,
     saver: &Saver,
     (lock, progress, interrupt): (&JobLock, &Progress, &Interrupt),
 ) -> Result<(), Failure> {
     let throttling = Throttling::new(job)?;
     let count = job.tables.len();
-    let touched = comparison::touched(job, &prepared);
+    let touched = comparison::touched(&prepared);
     let copied: Vec<Copied> = (0..count).map(|_| Copied::one_of(count)).collect();
-    let sinks = sinks(&prepared);
-    let tables = table_setups(job, &prepared, &sinks, &copied);
-    let (handle, driver) = start(job, &prepared, tables, Arc::clone(&touched)).await?;
+    let sinks = prepared.tables.iter();
+    let sinks: Vec<_> = sinks.map(|table| kind.sink(&prepared, table)).collect();
+    let tables = table_setups::<K>(job, &prepared, &sinks, &copied);
+    let (handle, driver) = start::<K>(job, &prepared, tables, Arc::clone(&touched)).await?;
     let in_cutover = Arc::new(AtomicBool::new(false));
     let throttle = (throttling.pacer(), Arc::clone(&in_cutover));
     let feed = JobFeed::new(job, handle.clone(), throttle, touched);
@@ -81,6 +79,7 @@ pub(crate) async fn run(
     let mut driver: DriverTask = tokio::spawn(driver.run());
     let script = Script {
         job,
+        kind,
         prepared: &prepared,
         saver,
         handle: &handle,
@@ -114,7 +113,7 @@ pub(crate) async fn run(
             }
             failed = saver.keep_saving(&handle) => failed,
             failed = throttling.run(&handle) => failed,
-            changed = attached::watch(job, &in_cutover) => changed,
+            changed = kind.watch(job, &in_cutover) => changed,
             () = progress.show(look) => Failure::new(Remedy::Bug, anyhow::anyhow!("the status ended")),
         }
     };
@@ -132,8 +131,8 @@ pub(crate) async fn run(
 ///
 /// A cutover attempt under way is not dropped when the latter happens: it ends
 /// within its own limits, and may even succeed.
-async fn side_by_side(
-    script: &Script<'_>,
+async fn side_by_side<K: Kind>(
+    script: &Script<'_, K>,
     background: impl Future<Output = Failure>,
 ) -> Result<(), Failure> {
     let mut running = std::pin::pin!(script.run());
@@ -156,16 +155,16 @@ async fn side_by_side(
     }
 }
 
-async fn start(
+async fn start<K: Kind>(
     job: &Job,
     prepared: &Prepared,
-    tables: Vec<TableSetup<NotingChunker, SelectSink>>,
+    tables: Vec<JobTableSetup<K>>,
     touched: Arc<Mutex<Touched>>,
-) -> Result<(Handle, JobDriver), Failure> {
-    let stream = StreamConfig::new(job.opts("binlog"));
+) -> Result<(Handle, JobDriver<K>), Failure> {
+    let stream = StreamConfig::new(job.source.opts("binlog"));
     let sources = job.tables.iter().map(|table| table.source.clone());
     let stream = MysqlStream::open(stream, prepared.start.clone(), sources.collect()).await?;
-    let barrier = ServerBarrier::new(job.opts("barrier"), job.state.clone(), BARRIER_MAX);
+    let barrier = ServerBarrier::new(job.source.opts("barrier"), job.marks.clone(), BARRIER_MAX);
     let parts = Parts {
         stream,
         barrier,
@@ -183,8 +182,8 @@ async fn start(
 
 fn engine_config(job: &Job, prepared: &Prepared) -> EngineConfig {
     let mut config = EngineConfig::default();
-    config.copy_slots = job.args.copy.threads.get();
-    config.apply_slots = job.args.copy.write_threads.get();
+    config.copy_slots = job.settings.copy.threads.get();
+    config.apply_slots = job.settings.copy.write_threads.get();
     if prepared.adds_unique() {
         // Rows may exchange values of a new unique key inside one batch only, so
         // all that waits is one: the limits below are the batch's, too.
@@ -198,22 +197,14 @@ fn engine_config(job: &Job, prepared: &Prepared) -> EngineConfig {
     config
 }
 
-fn sinks(prepared: &Prepared) -> Vec<Arc<SelectSink>> {
-    let sink = |table: &PreparedTable| {
-        let connections = Arc::clone(&prepared.connections);
-        Arc::new(SelectSink::new(connections, table.plan.clone()))
-    };
-    prepared.tables.iter().map(sink).collect()
-}
-
-fn table_setups(
+fn table_setups<K: Kind>(
     job: &Job,
     prepared: &Prepared,
-    sinks: &[Arc<SelectSink>],
+    sinks: &[Arc<K::Sink>],
     copied: &[Copied],
-) -> Vec<TableSetup<NotingChunker, SelectSink>> {
+) -> Vec<JobTableSetup<K>> {
     let tables = prepared.of(job).zip(sinks.iter().zip(copied));
-    let setup = |((table, ready), (sink, copied))| TableRun {
+    let setup = |((table, ready), (sink, copied))| TableRun::<K> {
         table,
         ready,
         sink,
@@ -226,18 +217,18 @@ fn table_setups(
 }
 
 /// One table, and what works on it.
-struct TableRun<'a> {
+struct TableRun<'a, K: Kind> {
     table: &'a JobTable,
     ready: &'a PreparedTable,
-    sink: &'a Arc<SelectSink>,
+    sink: &'a Arc<K::Sink>,
     copied: &'a Copied,
 }
 
-impl TableRun<'_> {
-    fn setup(&self, job: &Job, prepared: &Prepared) -> TableSetup<NotingChunker, SelectSink> {
+impl<K: Kind> TableRun<'_, K> {
+    fn setup(&self, job: &Job, prepared: &Prepared) -> JobTableSetup<K> {
         let Self { table, ready, .. } = self;
         let (mode, closed) = (ready.plan.mode(), ready.progress.closed.clone());
-        let connections = Arc::clone(&prepared.connections);
+        let connections = Arc::clone(&prepared.source);
         let left = gaps(&closed);
         let chunker = TableChunker::new(
             connections,
@@ -266,10 +257,10 @@ impl TableRun<'_> {
 }
 
 /// The law by which chunks grow and shrink.
-pub(super) fn sizer(job: &Job, table: &JobTable, plan: &CopyPlan) -> ChunkSizer {
+fn sizer(job: &Job, table: &JobTable, plan: &CopyPlan) -> ChunkSizer {
     let mut limits = ChunkLimits {
-        time: job.args.copy.chunk_time,
-        bytes: job.args.copy.chunk_bytes,
+        time: job.settings.copy.chunk_time,
+        bytes: job.settings.copy.chunk_bytes,
         ..ChunkLimits::default()
     };
     if let Some(rows_max) = plan.chunk_rows_max() {

@@ -11,26 +11,17 @@ use std::{
 use futures::{StreamExt, stream};
 use mysql_async::{Conn, Row, prelude::Queryable};
 use oxferry_copier::{
-    BuildSettings, SelectSink,
+    BuildSettings,
     engine::TableId,
     pipeline::{Handle, Stopped},
 };
-use oxferry_cutover::{CutoverError, KillBlockers, Sentinel, SwapReport, complete, swap};
-use oxferry_schema::{Remedy, ShadowNames, TableName, connect};
+use oxferry_cutover::{CutoverError, Sentinel};
+use oxferry_schema::{Remedy, TableName};
 use oxferry_state::{Checkpoint, Phase};
 
 use super::{
-    attached,
-    checkpoint::Saver,
-    comparison::Comparison,
-    ended,
-    finish::Takeover,
-    job::Job,
-    lock::Holder,
-    prepare::{Prepared, PreparedTable},
-    progress::Progress,
-    signals::Interrupt,
-    summary,
+    Holder, Job, Kind, Prepared, PreparedTable, Sink as _, checkpoint::Saver,
+    comparison::Comparison, kind::TakenOver, progress::Progress, signals::Interrupt, summary,
 };
 use crate::failure::{Failure, remedied};
 
@@ -43,14 +34,6 @@ impl From<Stopped> for Failure {
     }
 }
 
-/// Transactions that changed more rows than this are never ended for the sake
-/// of the cutover: rolling them back would take longer than waiting.
-pub(super) const KILL_ROWS_MAX: u64 = 10_000;
-
-/// How long coming to rest may take: without any lock, but with a whole new
-/// comparison where one under the lock found a difference.
-const QUIESCE_MAX: Duration = Duration::from_secs(48 * 3600);
-
 /// How often rows that changed are compared again while the cutover is
 /// postponed, so that little is left when it may happen.
 const COMPARE_AGAIN_EVERY: Duration = Duration::from_secs(5);
@@ -59,18 +42,16 @@ const COMPARE_AGAIN_EVERY: Duration = Duration::from_secs(5);
 /// what somebody else did to the shadow table shows only in its rows.
 const COMPARE_ALL_EVERY: Duration = Duration::from_secs(1800);
 
-/// How long one pass over old and dropped tables may wait for a lock.
-pub(super) const DROP_LOCK_WAIT: Duration = Duration::from_secs(10);
-
 /// What the phases work with.
 #[derive(Debug)]
-pub(crate) struct Script<'a> {
+pub(crate) struct Script<'a, K: Kind> {
     pub(crate) job: &'a Job,
+    pub(crate) kind: &'a K,
     pub(crate) prepared: &'a Prepared,
     pub(crate) saver: &'a Saver,
     pub(crate) handle: &'a Handle,
-    /// What writes to the shadows, in the order of the job's tables.
-    pub(crate) sinks: &'a [Arc<SelectSink>],
+    /// What writes to the targets, in the order of the job's tables.
+    pub(crate) sinks: &'a [Arc<K::Sink>],
     pub(crate) comparison: &'a Comparison,
     pub(crate) progress: &'a Progress,
     pub(crate) interrupt: &'a Interrupt,
@@ -82,7 +63,7 @@ pub(crate) struct Script<'a> {
     pub(crate) lock: Holder,
 }
 
-impl Script<'_> {
+impl<K: Kind> Script<'_, K> {
     /// Goes through all phases; until the cutover an interrupt ends it at
     /// once, from then on between two attempts only.
     pub(crate) async fn run(&self) -> Result<(), Failure> {
@@ -91,15 +72,15 @@ impl Script<'_> {
             interrupted = self.interrupt.wanted() => return Err(interrupted),
         }
         self.in_cutover.store(true, Ordering::Relaxed);
-        let report = self.cut_over().await?;
+        self.enter(Phase::Cutover).await?;
+        let report: TakenOver = self.kind.cut_over(self).await?;
         // From here on the job has done its work, whatever ends with it.
         self.progress.enter(Phase::Cleanup);
         self.saver.enter(Phase::Cleanup).await?;
         let copied = self.handle.status();
         // Of no use but for the summary: a copy that has stopped has none.
         let by_table = self.handle.progress().await.ok();
-        let mut conn = connect(&self.job.url, "cleanup").await?;
-        let cleaned = clean_up(self.job, &mut conn, self.saver, &self.lock).await;
+        let cleaned = self.kind.clean_up(self).await;
         let counts = (&copied, by_table.as_ref());
         summary::log(self.job, counts, self.comparison, &report, self.progress).await;
         cleaned
@@ -123,7 +104,7 @@ impl Script<'_> {
         self.postpone().await
     }
 
-    /// Makes the shadow what it will be; enters the phase that comes next.
+    /// Makes the targets what they will be; enters the phase that comes next.
     async fn index_and_analyze(&self) -> Result<(), Failure> {
         self.build_indexes().await?;
         self.enter(Phase::Analyze).await?;
@@ -133,7 +114,7 @@ impl Script<'_> {
 
     /// Notes the phase in the log and in the checkpoint, with all that is
     /// reached so far.
-    async fn enter(&self, phase: Phase) -> Result<(), Failure> {
+    pub(crate) async fn enter(&self, phase: Phase) -> Result<(), Failure> {
         self.progress.enter(phase);
         self.saver.save_reached(self.handle).await?;
         self.saver.enter(phase).await
@@ -141,8 +122,8 @@ impl Script<'_> {
 
     /// Dispatches and applies all that the source had done by now.
     async fn catch_up(&self) -> Result<(), Failure> {
-        let mut conn = connect(&self.job.url, "catch-up").await?;
-        let position = self.job.position(&mut conn).await?;
+        let mut conn = self.job.source.connect("catch-up").await?;
+        let position = self.job.source.position(&mut conn).await?;
         self.handle.reach(position.file).await?;
         Ok(self.handle.settle().await?)
     }
@@ -188,11 +169,11 @@ impl Script<'_> {
         &self,
         tables: impl Iterator<Item = (usize, &PreparedTable)>,
     ) -> Result<(), Failure> {
-        let connections = &self.prepared.connections;
+        let connections = &self.prepared.target;
         let builds = tables
             .filter(|(_, table)| !table.deferred.is_empty())
             .map(|(_, table)| table.deferred.build(connections, BuildSettings::default()));
-        let mut built = stream::iter(builds).buffer_unordered(self.job.args.copy.threads.get());
+        let mut built = stream::iter(builds).buffer_unordered(self.job.settings.copy.threads.get());
         while let Some(built) = built.next().await {
             built?;
         }
@@ -200,9 +181,9 @@ impl Script<'_> {
     }
 
     async fn analyze(&self) -> Result<(), Failure> {
-        let mut conn = connect(&self.job.url, "analyze").await?;
+        let mut conn = self.job.target.connect("analyze").await?;
         for table in &self.job.tables {
-            analyze(&mut conn, &table.names.shadow).await?;
+            analyze(&mut conn, &table.target).await?;
         }
         Ok(())
     }
@@ -210,17 +191,17 @@ impl Script<'_> {
     /// Waits for the sentinel to be dropped, and keeps both tables compared.
     async fn postpone(&self) -> Result<(), Failure> {
         let sentinel = Sentinel::new(self.job.sentinel.clone());
-        let mut conn = connect(&self.job.url, "sentinel").await?;
+        let mut conn = self.job.target.connect("sentinel").await?;
         if !sentinel.exists(&mut conn).await? {
             return Ok(());
         }
         self.enter(Phase::Deferred).await?;
-        let limit = self.job.args.cutover.defer_cutover_limit;
+        let limit = self.job.settings.postpone.defer_cutover_limit;
         tracing::info!(
             sentinel = %sentinel.name().plain(), limit_s = limit.as_secs(),
             "the cutover waits: DROP TABLE {} lets it happen", sentinel.name()
         );
-        let opts = self.job.opts("sentinel");
+        let opts = self.job.target.opts("sentinel");
         // How long it waits, the status shows for every phase.
         let postponed = sentinel.wait_while_postponed(&opts, limit, |_| {});
         tokio::select! {
@@ -243,29 +224,13 @@ impl Script<'_> {
             }
         }
     }
-
-    async fn cut_over(&self) -> Result<SwapReport, Failure> {
-        self.enter(Phase::Cutover).await?;
-        let args = &self.job.args.cutover;
-        let mut plan = attached::swap_plan(self.job, &self.prepared.attached())?
-            .with_lock_wait(args.lock_wait)
-            .with_quiesce_wait(QUIESCE_MAX);
-        if let Some(after) = args.kill_blockers_after {
-            plan = plan.with_kill(KillBlockers {
-                after,
-                rows_modified_max: KILL_ROWS_MAX,
-            });
-        }
-        let mut takeover = Takeover::new(self);
-        Ok(swap(&self.job.opts("cutover"), &plan, &mut takeover).await?)
-    }
 }
 
-async fn analyze(conn: &mut Conn, shadow: &TableName) -> Result<(), Failure> {
+async fn analyze(conn: &mut Conn, target: &TableName) -> Result<(), Failure> {
     let failed =
-        |error| Failure::new(Remedy::Retry, error).context(format!("analyzing {}", shadow.plain()));
+        |error| Failure::new(Remedy::Retry, error).context(format!("analyzing {}", target.plain()));
     let rows: Vec<Row> = conn
-        .query(format!("ANALYZE TABLE {shadow}"))
+        .query(format!("ANALYZE TABLE {target}"))
         .await
         .map_err(|error| failed(anyhow::Error::new(error)))?;
     let text = |row: &Row, name: &str| row.get::<String, _>(name).unwrap_or_default();
@@ -276,33 +241,4 @@ async fn analyze(conn: &mut Conn, shadow: &TableName) -> Result<(), Failure> {
         Some(row) => Err(failed(anyhow::anyhow!(text(row, "Msg_text")))),
         None => Ok(()),
     }
-}
-
-/// Completes what an earlier run's cutover had begun, then cleans up after it.
-///
-/// An old table may still have what the new one lacks.
-pub(crate) async fn clean_up_after(
-    job: &Job,
-    conn: &mut Conn,
-    saver: &Saver,
-    (checkpoint, lock): (&Checkpoint, &Holder),
-) -> Result<(), Failure> {
-    if checkpoint.phase == Phase::Cutover {
-        lock.check(conn).await?;
-        complete(&job.opts("cutover"), &attached::plan_of(checkpoint)?).await?;
-        saver.enter(Phase::Cleanup).await?;
-    }
-    clean_up(job, conn, saver, lock).await
-}
-
-/// Drops what the job made, the checkpoint last.
-pub(crate) async fn clean_up(
-    job: &Job,
-    conn: &mut Conn,
-    saver: &Saver,
-    lock: &Holder,
-) -> Result<(), Failure> {
-    let names: Vec<ShadowNames> = job.tables.iter().map(|t| t.names.clone()).collect();
-    let keep_old = job.args.cutover.keep_old_table;
-    ended::drop_all(conn, &names, keep_old, (saver, lock)).await
 }

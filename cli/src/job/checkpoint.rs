@@ -196,6 +196,18 @@ impl Saver {
     }
 }
 
+/// What ended the job decides the exit code, whatever becomes of this.
+pub(crate) async fn print_state(saver: &Saver) {
+    use std::io::Write as _;
+    let printed = match saver.to_json().await {
+        Ok(json) => writeln!(std::io::stdout(), "{json}").map_err(|error| error.to_string()),
+        Err(failure) => Err(failure.line()),
+    };
+    if let Err(error) = printed {
+        tracing::warn!("the checkpoint can't be printed: {error}");
+    }
+}
+
 fn note(checkpoint: &mut Checkpoint, progress: Progress) {
     checkpoint.position = Some(progress.position);
     for (table, now) in checkpoint.tables.iter_mut().zip(progress.tables) {

@@ -1,0 +1,119 @@
+//! What every job does: copy, apply, compare, wait, take over.
+//!
+//! A job is a [`Job`], which says what is to be copied where, and a [`Kind`],
+//! which says how: where rows are written, and how the target takes over.
+//! Everything else is here, once.
+
+mod checkpoint;
+mod comparison;
+mod kind;
+mod lock;
+mod phases;
+mod prepared;
+mod progress;
+mod ranges;
+mod run;
+mod settings;
+mod shape;
+mod signals;
+mod site;
+mod summary;
+mod throttling;
+
+use std::time::Duration;
+
+use oxferry_schema::{RowKey, Table, TableName};
+use oxferry_state::{Checkpoint, JobIdentity};
+
+pub(crate) use self::{
+    checkpoint::{Saver, Store, print_state},
+    kind::{Kind, Sink, TakenOver},
+    lock::{Holder, JobLock},
+    phases::Script,
+    prepared::{Prepared, PreparedTable, make_sentinel},
+    progress::Progress,
+    run::run,
+    settings::Settings,
+    shape::Columns,
+    signals::{Interrupt, interrupted, listen},
+    site::Site,
+};
+
+/// What is to be copied where, before anything is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    pub(crate) settings: Settings,
+    /// Where rows come from.
+    pub(crate) source: Site,
+    /// Where rows go.
+    pub(crate) target: Site,
+    /// The tables; their places in this list are their numbers everywhere
+    /// else. Never empty.
+    pub(crate) tables: Vec<JobTable>,
+    /// The table on the target that postpones the cutover.
+    pub(crate) sentinel: TableName,
+    /// The checkpoint's table, on the target.
+    pub(crate) state: TableName,
+    /// The table on the source that holds the marks of the barrier and the
+    /// throttle; with one server, the checkpoint's.
+    pub(crate) marks: TableName,
+    pub(crate) identity: JobIdentity,
+}
+
+/// One table of a job.
+#[derive(Clone, Debug)]
+pub(crate) struct JobTable {
+    pub(crate) source: Table,
+    pub(crate) key: RowKey,
+    /// Where its rows go.
+    pub(crate) target: TableName,
+}
+
+impl Job {
+    /// Returns the names of the tables, in the job's order.
+    pub(crate) fn sources(&self) -> Vec<TableName> {
+        let names = self.tables.iter().map(|table| &table.source.name);
+        names.cloned().collect()
+    }
+
+    /// Returns the server's estimate of the rows of all tables.
+    pub(crate) fn row_estimate(&self) -> u64 {
+        let rows = self.tables.iter().map(|table| table.source.row_estimate);
+        rows.fold(0, u64::saturating_add)
+    }
+
+    /// Begins the job's checkpoint.
+    pub(crate) fn begin(&self) -> Checkpoint {
+        Checkpoint::new(
+            self.identity.clone(),
+            env!("CARGO_PKG_VERSION"),
+            self.source.info.server_uuid.as_str(),
+        )
+    }
+
+    /// Returns where the job's checkpoint is kept.
+    pub(crate) fn store(&self) -> Store {
+        Store::new(
+            self.settings.run.state.as_ref(),
+            self.target.opts("checkpoint"),
+            &self.state,
+            &self.identity.name,
+        )
+    }
+}
+
+impl JobTable {
+    pub(crate) fn row_bytes(&self) -> u64 {
+        row_bytes(&self.source)
+    }
+}
+
+/// Returns about how many bytes a row takes, its share of the indexes included;
+/// 0 if that isn't known.
+pub(crate) fn row_bytes(table: &Table) -> u64 {
+    let rows = table.size_bytes.checked_div(table.row_estimate);
+    rows.unwrap_or(0)
+}
+
+/// How long one pass over old and dropped tables may wait for a lock.
+pub(crate) const DROP_LOCK_WAIT: Duration = Duration::from_secs(10);
