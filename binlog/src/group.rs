@@ -12,6 +12,8 @@ pub(crate) struct Group {
     /// Whether a statement has opened it. One that isn't opened consists of
     /// a single statement.
     pub(crate) open: bool,
+    /// Whether its first rows are the mark's, once there were any rows.
+    pub(crate) marked: Option<bool>,
     /// Rows events of watched tables seen since it (last) began.
     pub(crate) seen: u64,
     /// Rows events of watched tables handed out, on this connection or before.
@@ -38,6 +40,7 @@ impl Group {
             name,
             xid: None,
             open: false,
+            marked: None,
             seen: 0,
             handed_out,
         })

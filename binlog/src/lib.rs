@@ -2,7 +2,8 @@
 //!
 //! [`MysqlStream`] follows a server as a replica would and hands out
 //! [`StreamEvent`]s: the rows of watched tables, and where each transaction
-//! ends. [`FilePosition`], [`Gtid`] and [`GtidSet`] say where in a log one
+//! ends. [`ForeignWrites`] reports what others than the job itself did to the
+//! tables that it writes. [`FilePosition`], [`Gtid`] and [`GtidSet`] say where in a log one
 //! stands; [`ResumeTracker`] says from where to read again while transactions
 //! are still being applied.
 //!
@@ -21,6 +22,7 @@
 mod decode;
 mod error;
 mod event;
+mod foreign;
 mod group;
 mod gtid;
 mod gtid_set;
@@ -40,6 +42,7 @@ mod watched;
 pub use decode::DecodeError;
 pub use error::{StreamError, TransactionName};
 pub use event::{RowChange, StreamEvent};
+pub use foreign::{ForeignKind, ForeignWrite, ForeignWrites, Seen};
 pub use gtid::{Gtid, GtidError};
 pub use gtid_set::GtidSet;
 pub use mysql_stream::{MysqlStream, StreamConfig};

@@ -5,6 +5,7 @@
 mod event_type;
 mod payload;
 mod query;
+mod rows;
 
 use std::collections::HashMap;
 
@@ -15,14 +16,15 @@ use mysql_common::binlog::{
 };
 use payload::Payload;
 use query::{Query, shortened};
+use rows::Owner;
 
 use crate::{
     FilePosition, Gtid, Position, StreamError, StreamEvent, TransactionName,
-    decode::{DecodeError, Plan, Reader, RowsKind, TableMap, table_id},
+    decode::{DecodeError, Plan, Reader},
     group::{Group, Replayed},
     place::Place,
     prepared::Prepared,
-    statement::Meaning,
+    statement::{self, Meaning},
     watched::Watched,
 };
 
@@ -32,9 +34,8 @@ pub(crate) struct Log {
     watched: Watched,
     /// For each watched table, the last table map's body and what it led to.
     plans: Vec<Option<(Box<[u8]>, Plan)>>,
-    /// The tables of the present transaction by their number in the log, and
-    /// which of the watched ones each is.
-    tables: HashMap<u64, Option<usize>>,
+    /// The tables of the present transaction by their number in the log.
+    tables: HashMap<u64, Owner>,
     place: Place,
     /// Where reading goes on after a reconnect.
     boundary: Position,
@@ -77,6 +78,11 @@ impl Log {
     /// Where reading stands.
     pub(crate) fn at(&self) -> Box<FilePosition> {
         Box::new(self.place.position())
+    }
+
+    /// The GTID of the transaction that is open, where it has one.
+    pub(crate) fn gtid(&self) -> Option<Gtid> {
+        self.group.as_ref().and_then(Group::gtid)
     }
 
     /// Says whether the server has `lower_case_table_names` other than 0.
@@ -281,6 +287,7 @@ impl Log {
             b"BEGIN" => Meaning::Begin,
             _ => Meaning::of(query.sql, query.schema, &self.watched),
         };
+        let own = self.watched.has_mark() && statement::is_own(query.sql);
         let group = self.group(before)?;
         match meaning {
             Meaning::Begin | Meaning::BeginCreating => group.open = true,
@@ -299,12 +306,14 @@ impl Log {
                 }
                 return self.commit().map(Some);
             }
-            Meaning::Ddl(table) => return self.ddl(table, query.sql).map(Some),
+            Meaning::Ddl(table) if !own => return self.ddl(table, query.sql).map(Some),
             Meaning::RowChange(table) => {
                 return Err(self.without_rows(table, query.sql));
             }
-            Meaning::RollbackTo | Meaning::Other if group.open => {}
-            Meaning::RollbackTo | Meaning::Other => return self.commit().map(Some),
+            Meaning::RollbackTo | Meaning::Ddl(_) | Meaning::Other if group.open => {}
+            Meaning::RollbackTo | Meaning::Ddl(_) | Meaning::Other => {
+                return self.commit().map(Some);
+            }
         }
         Ok(None)
     }
@@ -381,82 +390,6 @@ impl Log {
             table: self.watched.plain(table),
             at: self.at(),
             statement: shortened(sql),
-        }
-    }
-
-    fn table_map(&mut self, body: &[u8]) -> Result<Option<StreamEvent>, StreamError> {
-        let map = TableMap::parse(body).map_err(|error| self.unreadable(&error))?;
-        let found = self.watched.find(map.schema, map.table);
-        self.tables.insert(map.id, found);
-        let Some(index) = found else {
-            return Ok(None);
-        };
-        let cached = self.plans.get(index).and_then(Option::as_ref);
-        if cached.is_some_and(|(known, _)| **known == *body) {
-            return Ok(None);
-        }
-        if let (Some(table), Some(plan)) = (self.watched.table(index), self.plans.get_mut(index)) {
-            let compiled = Plan::compile(&map, table);
-            match compiled {
-                Ok(compiled) => *plan = Some((body.into(), compiled)),
-                Err(source) => return Err(self.undecodable(index, source)),
-            }
-        }
-        Ok(None)
-    }
-
-    fn rows(
-        &mut self,
-        kind: RowsKind,
-        extended: bool,
-        body: &[u8],
-    ) -> Result<Option<StreamEvent>, StreamError> {
-        let Some(table) = self.rows_table(body)? else {
-            return Ok(None);
-        };
-        let Some(group) = &mut self.group else {
-            return Err(self.damaged("rows stand outside of a transaction"));
-        };
-        if group.xid.is_some() {
-            let table = self.watched.plain(table);
-            return Err(self.xa(format!("changes {table}")));
-        }
-        if !group.count() {
-            return Ok(None);
-        }
-        let Some((_, plan)) = self.plans.get(table).and_then(Option::as_ref) else {
-            return Err(self.damaged("rows come without a table map"));
-        };
-        let changes = plan.changes(kind, extended, body);
-        let changes = changes.map_err(|source| self.undecodable(table, source))?;
-        Ok(Some(StreamEvent::Rows { table, changes }))
-    }
-
-    /// The watched table that a rows event is about.
-    fn rows_table(&self, body: &[u8]) -> Result<Option<usize>, StreamError> {
-        let id = table_id(body).map_err(|error| self.unreadable(&error))?;
-        let known = self.tables.get(&id).copied();
-        known.ok_or_else(|| self.damaged("rows come without a table map"))
-    }
-
-    fn partial_rows(&self, body: &[u8]) -> Result<Option<StreamEvent>, StreamError> {
-        match self.rows_table(body)? {
-            Some(table) => Err(self.undecodable(
-                table,
-                DecodeError::PartialImage {
-                    present: 0,
-                    columns: 0,
-                },
-            )),
-            None => Ok(None),
-        }
-    }
-
-    fn undecodable(&self, table: usize, source: DecodeError) -> StreamError {
-        let (table, at) = (self.watched.plain(table), self.at());
-        match source {
-            DecodeError::PartialImage { .. } => StreamError::PartialImage { table, at },
-            source => StreamError::Decode { table, at, source },
         }
     }
 

@@ -129,7 +129,16 @@ impl MysqlStream {
         from: Position,
         watched: Vec<Table>,
     ) -> Result<Self, StreamError> {
-        let mut log = Log::new(from.clone(), Watched::new(watched));
+        Self::open_watched(config, from, Watched::new(watched)).await
+    }
+
+    /// As [`open`](Self::open).
+    pub(crate) async fn open_watched(
+        config: StreamConfig,
+        from: Position,
+        watched: Watched,
+    ) -> Result<Self, StreamError> {
+        let mut log = Log::new(from.clone(), watched);
         let connected = connect::connect(config.clone(), from, None).await;
         let connection = connected.map_err(|failure| match failure {
             Failure::Passing(error) | Failure::Lasting(error) => error,
@@ -152,6 +161,28 @@ impl MysqlStream {
     #[must_use]
     pub const fn boundary(&self) -> &Position {
         self.log.boundary()
+    }
+
+    /// What has been read of the log.
+    pub(crate) const fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Waits for the next event to hand out. Unlike after
+    /// [`next`](ChangeStream::next), the stream goes on after an error that
+    /// is about the contents of a transaction.
+    pub(crate) async fn advance(&mut self) -> Result<StreamEvent, StreamError> {
+        loop {
+            if let Some(event) = self.step().await? {
+                self.retry.handle_progress();
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Lets nothing be read any more.
+    pub(crate) fn end(&mut self) {
+        self.state = State::Ended;
     }
 
     /// Waits for the next event of the log, or for a connection; returns what
@@ -268,19 +299,11 @@ impl MysqlStream {
 
 impl ChangeStream for MysqlStream {
     async fn next(&mut self) -> Result<StreamEvent, StreamError> {
-        loop {
-            match self.step().await {
-                Ok(Some(event)) => {
-                    self.retry.handle_progress();
-                    return Ok(event);
-                }
-                Ok(None) => {}
-                Err(error) => {
-                    self.state = State::Ended;
-                    return Err(error);
-                }
-            }
+        let event = self.advance().await;
+        if event.is_err() {
+            self.end();
         }
+        event
     }
 }
 

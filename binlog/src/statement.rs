@@ -91,6 +91,19 @@ impl Meaning {
     }
 }
 
+/// Returns whether a statement is a job's own: between its first words, before
+/// anything quoted, stands the comment `/* oxferry */`.
+///
+/// A server logs a statement that changes a table with its comments, but writes
+/// `DROP TABLE` anew without them. Observed on 9.7.4.
+pub(crate) fn is_own(sql: &[u8]) -> bool {
+    const COMMENT: &[u8] = b"/* oxferry */";
+    let is_between = |byte: &u8| byte.is_ascii_alphabetic() || byte.is_ascii_whitespace();
+    let words = sql.iter().take_while(|byte| is_between(byte)).count();
+    sql.get(words..)
+        .is_some_and(|rest| rest.starts_with(COMMENT))
+}
+
 impl Targets {
     fn find(&self, default: &[u8], watched: &Watched) -> Option<usize> {
         let by_schema = self.schema.as_deref();

@@ -1,11 +1,13 @@
 //! The tables that a stream follows.
 
-use oxferry_schema::Table;
+use oxferry_schema::{Table, TableName};
 
 /// The tables that a stream follows, and how their names are compared.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     tables: Vec<Table>,
+    /// The table whose rows begin every transaction of the job's own.
+    mark: Option<TableName>,
     ignore_case: bool,
 }
 
@@ -13,8 +15,16 @@ impl Watched {
     pub(crate) const fn new(tables: Vec<Table>) -> Self {
         Self {
             tables,
+            mark: None,
             ignore_case: false,
         }
+    }
+
+    /// Leaves out what transactions do whose first rows are those of `mark`,
+    /// and statements that are the job's [own](crate::statement::is_own).
+    pub(crate) fn with_mark(mut self, mark: TableName) -> Self {
+        self.mark = Some(mark);
+        self
     }
 
     /// Says whether the server has `lower_case_table_names` other than 0.
@@ -35,6 +45,18 @@ impl Watched {
 
     pub(crate) const fn len(&self) -> usize {
         self.tables.len()
+    }
+
+    pub(crate) const fn has_mark(&self) -> bool {
+        self.mark.is_some()
+    }
+
+    /// Returns whether this is the mark's name.
+    pub(crate) fn is_mark(&self, schema: &[u8], table: &[u8]) -> bool {
+        let mark = self.mark.as_ref();
+        mark.is_some_and(|mark| {
+            self.same(mark.table.as_str(), table) && self.same(mark.schema.as_str(), schema)
+        })
     }
 
     /// Returns where the table of this name stands in the list.

@@ -5,6 +5,8 @@ mod damage;
 #[cfg(test)]
 mod follow;
 #[cfg(test)]
+mod foreign;
+#[cfg(test)]
 mod images;
 #[cfg(test)]
 mod keys;
