@@ -104,7 +104,7 @@ pub(crate) async fn backups(conn: &mut Conn, own: u32) -> Result<Vec<Blocker>, m
 }
 
 /// Names the holders of the metadata locks that the condition `held` picks.
-async fn holders(
+pub(crate) async fn holders(
     conn: &mut Conn,
     own: u32,
     held: &str,

@@ -1,7 +1,10 @@
 //! Lets the target take the source's place, with no write lost.
 //!
 //! [`swap`] is the *migrate* cutover: on one session it locks the tables, lets
-//! the caller's [`Finish`] apply and compare what is left, and renames. A
+//! the caller's [`Finish`] apply and compare what is left, and renames.
+//! [`switch`] is the *move* cutover: it shuts writers out of the source, lets the
+//! caller's [`SwitchFinish`] bring the rest to the target, and has the operator's
+//! [`Hooks`] send the application there. A
 //! [`Sentinel`] postpones it until an operator drops a table. [`run_ddl`] lets the
 //! server change a table by itself, within the same limits.
 //!
@@ -29,6 +32,7 @@ mod ddl;
 mod earlier;
 mod error;
 mod finish;
+mod hook;
 mod lock;
 mod outcome;
 mod plan;
@@ -37,6 +41,7 @@ mod rename;
 mod sentinel;
 mod session;
 mod swap;
+mod switch;
 mod tables;
 
 pub use backoff::Backoff;
@@ -47,8 +52,14 @@ pub use ddl::{DdlPlan, DdlReport, DdlSeen, run_ddl};
 pub use earlier::end_earlier;
 pub use error::{CutoverError, FinishSource};
 pub use finish::Finish;
+pub use hook::{Hook, HookError, HookFailure, HookName, Hooks};
 pub use outcome::{Outcome, TablesSeen, decide};
 pub use plan::{KillBlockers, SwapPair, SwapPlan};
 pub use postpone::Sentinel;
 pub use sentinel::{SentinelSeen, SentinelStep, SentinelWait};
 pub use swap::{SwapReport, swap};
+pub use switch::{
+    AfterSwitch, Aftermath, Leftover, LeftoverError, LockedSource, ReadOnly, SourceLock,
+    SourceSeen, SwitchError, SwitchFinish, SwitchPlan, SwitchReport, SwitchStep, is_locking_rename,
+    switch, undo_leftover,
+};

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use mysql_async::{Conn, Opts, prelude::Queryable};
-use oxferry_schema::{CONNECT_DEADLINE, ServerVersion};
+use oxferry_schema::{CONNECT_DEADLINE, ServerVersion, TableName};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::{CutoverError, SwapPlan, carry, earlier::claim, tables};
+use crate::{CutoverError, SwapPlan, carry, earlier::claim};
 
 /// The locking session, known by a user-level lock of its own.
 ///
@@ -37,17 +37,28 @@ impl Session {
     /// Connects, limits every wait of the session, and ends the session that an
     /// earlier run left to swap one of the same tables.
     pub(crate) async fn open(opts: &Opts, plan: &SwapPlan) -> Result<Self, CutoverError> {
+        let sources = plan.pairs.iter().map(|pair| &pair.source);
+        let limits = limits(plan.lock_wait_seconds(), plan.lock_hold);
+        Self::open_for(opts, &limits, sources).await
+    }
+
+    /// As [`Session::open`], for tables that take no part in a swap.
+    pub(crate) async fn open_for(
+        opts: &Opts,
+        limits: &str,
+        tables: impl Iterator<Item = &TableName>,
+    ) -> Result<Self, CutoverError> {
         let mut conn = connect(opts).await?;
         let token = Token::new(conn.id(), fastrand::u64(..));
-        let set_up = conn.query_drop(limits(plan));
+        let set_up = conn.query_drop(limits);
         answered("set up the locking session", CONNECT_DEADLINE, set_up).await?;
         if !take_lock(&mut conn, &token.lock).await? {
             return Err(CutoverError::LockHeld { name: token.lock });
         }
-        for pair in &plan.pairs {
-            claim(&mut conn, &pair.source).await?;
+        for table in tables {
+            claim(&mut conn, table).await?;
         }
-        let version = tables::version(&mut conn).await?;
+        let version = crate::tables::version(&mut conn).await?;
         Ok(Self {
             conn,
             token,
@@ -95,19 +106,28 @@ impl Token {
         limit: Duration,
         cause: CutoverError,
     ) -> Result<CutoverError, CutoverError> {
+        match self.see_end(opts, limit).await {
+            Ok(()) => Ok(cause),
+            Err(waited) => Err(CutoverError::SessionStuck {
+                id: self.id,
+                waited,
+                cause: Box::new(cause),
+            }),
+        }
+    }
+
+    /// Ends the session from another connection; returns when it is gone, or
+    /// how long was waited in vain.
+    pub(crate) async fn see_end(&self, opts: &Opts, limit: Duration) -> Result<(), Duration> {
         let began = Instant::now();
         loop {
             match timeout(CONNECT_DEADLINE, self.end_once(opts)).await {
-                Ok(Ok(true)) => return Ok(cause),
+                Ok(Ok(true)) => return Ok(()),
                 Ok(Ok(false)) | Err(_) => {}
                 Ok(Err(error)) => tracing::warn!(%error, id = self.id, "locking session not ended"),
             }
             if began.elapsed() >= limit {
-                return Err(CutoverError::SessionStuck {
-                    id: self.id,
-                    waited: began.elapsed(),
-                    cause: Box::new(cause),
-                });
+                return Err(began.elapsed());
             }
             sleep(LOOK_AGAIN).await;
         }
@@ -135,11 +155,9 @@ impl Token {
 ///
 /// When its host vanishes, no packet tells the server so. Whichever the server
 /// does then, waiting for a statement or sending an answer, it gives the
-/// session up, and the lock with it, after [`SwapPlan::lock_hold`] and a margin.
-fn limits(plan: &SwapPlan) -> String {
-    let wait = plan.lock_wait_seconds();
-    let silence = plan
-        .lock_hold
+/// session up, and the lock with it, after `hold` and a margin.
+pub(crate) fn limits(wait: u64, hold: Duration) -> String {
+    let silence = hold
         .saturating_add(SILENCE_MARGIN)
         .as_secs()
         .min(SILENCE_MAX);
@@ -215,11 +233,10 @@ const ER_NO_SUCH_THREAD: u16 = 1094;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::tests::pair;
 
     #[test]
     fn a_silent_session_is_given_up_soon_after_its_hold() {
-        let limits = |hold| limits(&SwapPlan::new(pair("t")).with_lock_hold(hold));
+        let limits = |hold| limits(3, hold);
         assert_eq!(
             limits(Duration::from_millis(1500)),
             "SET SESSION lock_wait_timeout = 3, innodb_lock_wait_timeout = 3, \

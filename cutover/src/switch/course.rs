@@ -1,0 +1,257 @@
+//! Which step of a switch comes next, and what a failure leads to.
+
+use std::{num::NonZeroU32, time::Duration};
+
+use crate::Backoff;
+
+/// A step of a switch, in the order in which they are done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "every step must be handled")]
+pub enum SwitchStep {
+    /// The copy comes to rest.
+    Quiesce,
+    /// Servers, tables, lag and old transactions are looked at.
+    Check,
+    /// What must be undone after a crash is stored.
+    Remember,
+    /// The hook `lock-source` is called.
+    LockHook,
+    /// The source is locked.
+    Lock,
+    /// What is left is applied and compared.
+    Finish,
+    /// The lock is seen to hold still.
+    Holds,
+    /// That the switch is about to be announced is stored.
+    RememberAnnounced,
+    /// The hook `switched` is called.
+    Announce,
+    /// The lock is seen to have held all the time.
+    Held,
+    /// The source's lock is let go, or kept, as planned, after a switch.
+    LetGo,
+    /// The source's lock is undone, after a failure.
+    Unlock,
+    /// The hook `unlock-source` is called.
+    UnlockHook,
+    /// That nothing is left to undo is stored.
+    Forget,
+    /// The copy's workers go on, after a failure.
+    Release,
+    /// The next attempt is waited for.
+    Pause(Duration),
+}
+
+/// What a switch has to go through.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Whether the hook `lock-source` is given.
+    pub(crate) lock_hook: bool,
+    /// Whether the server locks.
+    pub(crate) lock: bool,
+    /// Whether the hook `switched` is given.
+    pub(crate) announce: bool,
+    /// Whether the hook `unlock-source` is given.
+    pub(crate) unlock_hook: bool,
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// As it should.
+    Done,
+    /// Not at all.
+    Failed {
+        /// Whether another attempt of this run may help.
+        passing: bool,
+        /// Whether it may have had its effect, or a part of it, all the same.
+        maybe: bool,
+    },
+}
+
+/// What is to be done now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// This step.
+    Step(SwitchStep),
+    /// Nothing more.
+    End(Verdict),
+}
+
+/// What a switch has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The target has taken over.
+    Switched,
+    /// It hasn't.
+    Failed,
+    /// Nobody knows: the source stays as it is.
+    Unknown,
+}
+
+/// The course of one switch; knows no server, hook or clock.
+#[derive(Clone, Debug)]
+pub(crate) struct Course {
+    shape: Shape,
+    backoff: Backoff,
+    next: Next,
+    /// What the present attempt may have done to the source.
+    remembered: bool,
+    hook: bool,
+    locked: bool,
+    /// Whether the target has taken over.
+    switched: bool,
+    /// Whether something could not be undone.
+    stuck: bool,
+    /// Whether another attempt may help; set with a failure.
+    passing: bool,
+}
+
+impl Course {
+    pub(crate) const fn new(shape: Shape, attempts_max: NonZeroU32) -> Self {
+        Self {
+            shape,
+            backoff: Backoff::new(attempts_max),
+            next: Next::Step(SwitchStep::Quiesce),
+            remembered: false,
+            hook: false,
+            locked: false,
+            switched: false,
+            stuck: false,
+            passing: false,
+        }
+    }
+
+    /// Returns what is to be done now.
+    pub(crate) const fn next(&self) -> Next {
+        self.next
+    }
+
+    /// Returns the number of the present attempt, from 1.
+    pub(crate) const fn attempt(&self) -> u32 {
+        self.backoff.failed().saturating_add(1)
+    }
+
+    /// Returns whether the target has taken over.
+    pub(crate) const fn is_switched(&self) -> bool {
+        self.switched
+    }
+
+    /// Returns whether dropping the switch now must undo what was done: not
+    /// while it is announced, nor afterwards.
+    pub(crate) const fn undoes_when_dropped(&self) -> bool {
+        let announcing = matches!(
+            self.next,
+            Next::Step(SwitchStep::Announce | SwitchStep::Held) | Next::End(_)
+        );
+        !self.switched && !announcing
+    }
+
+    /// Returns whether the source may be locked now: by the server, and by a hook.
+    pub(crate) const fn may_be_locked(&self) -> (bool, bool) {
+        let by_server = self.locked || matches!(self.next, Next::Step(SwitchStep::Lock));
+        let by_hook = self.hook || matches!(self.next, Next::Step(SwitchStep::LockHook));
+        (by_server, by_hook)
+    }
+
+    /// Takes note of how the present step ended. `random` is as
+    /// [`Backoff::handle_failure`] takes it.
+    pub(crate) fn handle(&mut self, ended: Ended, random: f64) {
+        let Next::Step(step) = self.next else { return };
+        self.note(step, ended);
+        self.next = match ended {
+            Ended::Done => self.after(step, random),
+            Ended::Failed { passing, maybe } => self.after_failure(step, passing, maybe, random),
+        };
+    }
+
+    /// Takes note of what the step may have done to the source.
+    const fn note(&mut self, step: SwitchStep, ended: Ended) {
+        let may_be_done = matches!(ended, Ended::Done | Ended::Failed { maybe: true, .. });
+        let done = matches!(ended, Ended::Done);
+        match step {
+            SwitchStep::Remember => self.remembered = true,
+            SwitchStep::LockHook => self.hook = may_be_done,
+            SwitchStep::Lock => self.locked = may_be_done,
+            SwitchStep::Unlock | SwitchStep::LetGo if done => self.locked = false,
+            SwitchStep::UnlockHook if done => self.hook = false,
+            SwitchStep::Held if done => self.switched = true,
+            _ => {}
+        }
+    }
+
+    fn after(&mut self, step: SwitchStep, random: f64) -> Next {
+        use SwitchStep as S;
+        let shape = self.shape;
+        let step = match step {
+            S::Quiesce => S::Check,
+            S::Check => S::Remember,
+            S::Remember if shape.lock_hook => S::LockHook,
+            S::Remember | S::LockHook if shape.lock => S::Lock,
+            S::Remember | S::LockHook | S::Lock => S::Finish,
+            S::Finish => S::Holds,
+            S::Holds if shape.announce => S::RememberAnnounced,
+            S::RememberAnnounced => S::Announce,
+            S::Announce | S::Holds => S::Held,
+            S::Held => S::LetGo,
+            S::LetGo | S::Unlock | S::UnlockHook | S::Forget => return self.undone(step),
+            S::Release => return self.again_or_end(random),
+            S::Pause(_) => S::Quiesce,
+        };
+        Next::Step(step)
+    }
+
+    fn after_failure(&mut self, step: SwitchStep, passing: bool, maybe: bool, random: f64) -> Next {
+        use SwitchStep as S;
+        match step {
+            S::Announce if maybe => Next::End(Verdict::Unknown),
+            // The announcement was made while the lock was gone.
+            S::Held if self.shape.announce => Next::End(Verdict::Unknown),
+            S::LetGo | S::Unlock | S::UnlockHook | S::Forget => {
+                self.stuck = true;
+                self.undone(step)
+            }
+            S::Release => self.again_or_end(random),
+            S::Pause(_) => Next::Step(S::Quiesce),
+            _ => {
+                self.passing = passing && step != S::Announce;
+                if self.locked {
+                    Next::Step(S::Unlock)
+                } else {
+                    self.undone(S::Unlock)
+                }
+            }
+        }
+    }
+
+    /// Returns what follows a step of the way back, or of the end.
+    fn undone(&self, step: SwitchStep) -> Next {
+        use SwitchStep as S;
+        let hook_wanted = self.shape.unlock_hook && (self.hook || self.switched);
+        let after_hook = match step {
+            S::LetGo | S::Unlock if hook_wanted => return Next::Step(S::UnlockHook),
+            S::Forget => false,
+            _ => true,
+        };
+        // What couldn't be undone is remembered for the next run.
+        if after_hook && self.remembered && (self.switched || !self.stuck) {
+            return Next::Step(S::Forget);
+        }
+        if self.switched {
+            Next::End(Verdict::Switched)
+        } else {
+            Next::Step(S::Release)
+        }
+    }
+
+    fn again_or_end(&mut self, random: f64) -> Next {
+        let (stuck, passing) = (self.stuck, self.passing);
+        self.remembered = false;
+        self.passing = false;
+        let pause = self.backoff.handle_failure(random);
+        match pause {
+            Some(pause) if passing && !stuck => Next::Step(SwitchStep::Pause(pause)),
+            _ => Next::End(Verdict::Failed),
+        }
+    }
+}

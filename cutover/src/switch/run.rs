@@ -1,0 +1,500 @@
+//! One switch under way: does what the course says.
+
+use std::{pin::pin, time::Duration};
+
+use mysql_async::{Conn, Opts, prelude::Queryable};
+use oxferry_schema::{CONNECT_DEADLINE, ErrorClass, classify};
+use tokio::time::{sleep, timeout};
+
+use super::{
+    AfterSwitch, Aftermath, Course, Ended, Leftover, LockedSource, ReadOnly, SourceLock,
+    SwitchError, SwitchFinish, SwitchPlan, SwitchReport, SwitchStep,
+    acquire::acquire,
+    checks::check,
+    report::Blocked,
+    source::{self, HOLDS_EVERY},
+    undo::{SUPER_OFF, Undo, restore},
+};
+use crate::{
+    CutoverError, HookName,
+    session::{Session, answered, close, connect, limits},
+};
+
+/// A switch under way. Dropped, it undoes what it did to the source.
+pub(super) struct Run<'a, F: SwitchFinish> {
+    pub(super) source: &'a Opts,
+    target: &'a Opts,
+    pub(super) plan: &'a SwitchPlan,
+    finish: &'a mut F,
+    pub(super) course: Course,
+    /// What the source was like before this attempt.
+    before: ReadOnly,
+    leftover: Leftover,
+    session: Option<Session>,
+    /// How to undo the lock that was asked for.
+    pub(super) undo: Option<Undo>,
+    locked: Option<LockedSource>,
+    lock_wait: Duration,
+    blocked: Blocked,
+    /// The failure that the attempt, and perhaps the switch, ends with.
+    failure: Option<(SwitchStep, SwitchError)>,
+    aftermath: Aftermath,
+    afterwards: Vec<SwitchError>,
+}
+
+/// A step that failed.
+pub(super) struct Failed {
+    pub(super) error: SwitchError,
+    /// Whether it may have had its effect all the same.
+    pub(super) maybe: bool,
+}
+
+impl<E: Into<SwitchError>> From<E> for Failed {
+    /// Of a step that has had no effect.
+    fn from(error: E) -> Self {
+        Self {
+            error: error.into(),
+            maybe: false,
+        }
+    }
+}
+
+impl<'a, F: SwitchFinish> Run<'a, F> {
+    pub(super) fn new(
+        (source, target): (&'a Opts, &'a Opts),
+        plan: &'a SwitchPlan,
+        finish: &'a mut F,
+        course: Course,
+    ) -> Self {
+        Self {
+            source,
+            target,
+            plan,
+            finish,
+            course,
+            before: ReadOnly::default(),
+            leftover: Leftover::default(),
+            session: None,
+            undo: None,
+            locked: None,
+            lock_wait: Duration::ZERO,
+            blocked: Blocked::default(),
+            failure: None,
+            aftermath: Aftermath::default(),
+            afterwards: Vec::new(),
+        }
+    }
+
+    /// Does one step. Those that may be broken off end when the operator wants
+    /// the job to end.
+    pub(super) async fn step(&mut self, step: SwitchStep) -> Result<(), Failed> {
+        use SwitchStep as S;
+        let interrupted = self.finish.interrupted();
+        let breakable = matches!(
+            step,
+            S::Quiesce | S::Check | S::LockHook | S::Lock | S::Finish
+        );
+        if !breakable {
+            return self.do_step(step).await;
+        }
+        tokio::select! {
+            biased;
+            done = self.do_step(step) => done,
+            () = interrupted => Err(Failed { error: SwitchError::Interrupted, maybe: true }),
+        }
+    }
+
+    async fn do_step(&mut self, step: SwitchStep) -> Result<(), Failed> {
+        use SwitchStep as S;
+        tracing::debug!(?step, "switch");
+        match step {
+            S::Quiesce => self.quiesce().await,
+            S::Check => self.check().await,
+            S::Remember => self.remember(Some(self.leftover)).await,
+            S::RememberAnnounced => {
+                self.leftover.announced = true;
+                self.remember(Some(self.leftover)).await
+            }
+            S::Forget => self.remember(None).await,
+            S::LockHook => {
+                self.blocked.begin();
+                self.hook(HookName::LockSource).await
+            }
+            S::Lock => self.lock().await,
+            S::Finish => self.finish().await,
+            S::Holds | S::Held => self.holds(step).await,
+            S::Announce => self.announce().await,
+            S::LetGo => self.let_go().await,
+            S::Unlock => self.unlock().await,
+            S::UnlockHook => self.hook(HookName::UnlockSource).await,
+            S::Release => {
+                self.blocked.end();
+                self.finish.release().await;
+                Ok(())
+            }
+            S::Pause(pause) => {
+                self.put_off(pause);
+                self.finish.pause(pause).await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn quiesce(&mut self) -> Result<(), Failed> {
+        let attempted = "bring the copy to rest";
+        let waited = self.plan.quiesce_wait;
+        match timeout(waited, self.finish.quiesce()).await {
+            Ok(rest) => rest.map_err(caller::<F>(attempted))?,
+            Err(_) => return Err(SwitchError::TookTooLong { attempted, waited }.into()),
+        }
+        let lag_max = self.plan.lag_max;
+        match self.finish.lag() {
+            Some(lag) if lag > lag_max => Err(SwitchError::Lagging { lag, lag_max }.into()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn check(&mut self) -> Result<(), Failed> {
+        self.before = check(self.source, self.target, self.plan).await?;
+        if self.before.read_only && self.plan.lock == SourceLock::ReadOnly {
+            tracing::warn!(
+                super_read_only = self.before.super_read_only,
+                "the source is read-only already, and will be afterwards"
+            );
+        }
+        let by_hook = self.plan.hooks.lock_source.is_some();
+        self.leftover = self.plan.lock.leftover(self.before, by_hook);
+        Ok(())
+    }
+
+    async fn remember(&mut self, leftover: Option<Leftover>) -> Result<(), Failed> {
+        let stored = self.finish.remember(leftover.as_ref()).await;
+        let attempted = "store what a crash would leave on the source";
+        stored.map_err(|error| Failed {
+            error: caller::<F>(attempted)(error),
+            maybe: true,
+        })
+    }
+
+    async fn hook(&self, name: HookName) -> Result<(), Failed> {
+        let hooks = &self.plan.hooks;
+        let hook = match name {
+            HookName::LockSource => &hooks.lock_source,
+            HookName::Switched => &hooks.switched,
+            HookName::UnlockSource => &hooks.unlock_source,
+        };
+        let Some(hook) = hook else { return Ok(()) };
+        tracing::info!(hook = %name, call = %hook, "calling");
+        hook.run(name).await.map_err(|error| Failed {
+            // Where it said no, half of it may be done, and unlocking helps; an
+            // announcement that was refused was not made.
+            maybe: match name {
+                HookName::Switched => error.may_be_done,
+                _ => error.may_be_done || error.source.was_heard(),
+            },
+            error: error.into(),
+        })
+    }
+
+    /// Asks the server for the lock, and reads the position under it.
+    async fn lock(&mut self) -> Result<(), Failed> {
+        let plan = self.plan;
+        let silence = limits(plan.lock_wait_seconds(), HOLDS_EVERY);
+        let tables = plan.tables.iter();
+        let session = Session::open_for(self.source, &silence, tables).await?;
+        let observer = connect(self.source).await?;
+        self.undo = Some(Undo {
+            source: self.source.clone(),
+            tables: plan.tables.clone(),
+            leftover: self.leftover,
+            token: Some(session.token.clone()),
+        });
+        let session = self.session.insert(session);
+        let request = plan.lock.request(&plan.tables, self.before);
+        self.blocked.begin();
+        let maybe = |error: SwitchError| Failed { error, maybe: true };
+        let acquired = acquire(session, observer, &request, plan).await;
+        self.lock_wait = acquired.map_err(|error| maybe(error.into()))?;
+        if plan.lock == SourceLock::ReadOnly {
+            let none_prepared = source::expect_no_prepared(&mut session.conn).await;
+            none_prepared.map_err(maybe)?;
+        }
+        self.locked = Some(position(plan, &mut session.conn).await.map_err(maybe)?);
+        Ok(())
+    }
+
+    async fn finish(&mut self) -> Result<(), Failed> {
+        if self.locked.is_none() {
+            let mut conn = connect(self.source).await?;
+            self.locked = Some(position(self.plan, &mut conn).await?);
+            close(conn).await;
+        }
+        let Some(locked) = &self.locked else {
+            return Ok(());
+        };
+        let attempted = "apply and compare what is left";
+        let waited = self.plan.finish_max;
+        let working = timeout(waited, self.finish.finish(locked));
+        let holding = keep(
+            self.session.as_mut(),
+            self.plan.lock,
+            locked,
+            &self.leftover,
+        );
+        let evidence = tokio::select! {
+            biased;
+            worked = working => match worked {
+                Ok(evidence) => evidence.map_err(caller::<F>(attempted))?,
+                Err(_) => return Err(SwitchError::TookTooLong { attempted, waited }.into()),
+            },
+            lost = holding => return Err(lost.into()),
+        };
+        // Used up here: one verification, one switch (I9).
+        tracing::info!(
+            rows_compared = evidence.rows_compared(),
+            waived = evidence.is_waived(),
+            "switching"
+        );
+        Ok(())
+    }
+
+    async fn holds(&mut self, step: SwitchStep) -> Result<(), Failed> {
+        let (Some(session), Some(locked)) = (self.session.as_mut(), &self.locked) else {
+            return Ok(());
+        };
+        let lock = self.plan.lock;
+        let seen = lock.holds(&mut session.conn, locked, &self.leftover).await;
+        let Err(error) = seen else { return Ok(()) };
+        // A lock of the whole server outlives the session that asked for it.
+        let again = step == SwitchStep::Held
+            && lock != SourceLock::LockTables
+            && is_connection_lost(&error);
+        if !again {
+            return Err(error.into());
+        }
+        let mut conn = connect(self.source).await?;
+        lock.holds(&mut conn, locked, &self.leftover).await?;
+        close(conn).await;
+        Ok(())
+    }
+
+    /// Calls the hook `switched`, and keeps the lock's session awake meanwhile.
+    async fn announce(&mut self) -> Result<(), Failed> {
+        let Some(locked) = self.locked.clone() else {
+            return self.hook(HookName::Switched).await;
+        };
+        let mut session = self.session.take();
+        let called = {
+            let mut calling = pin!(self.hook(HookName::Switched));
+            let holding = keep(session.as_mut(), self.plan.lock, &locked, &self.leftover);
+            tokio::select! {
+                biased;
+                called = &mut calling => called,
+                lost = holding => {
+                    tracing::error!(error = %lost, "the source's lock is gone while hook switched runs");
+                    calling.await
+                }
+            }
+        };
+        self.session = session;
+        called
+    }
+
+    /// After a switch: the lock ends, or stays, as planned.
+    async fn let_go(&mut self) -> Result<(), Failed> {
+        if let Some(session) = self.session.take() {
+            end_session(session).await;
+        }
+        let Some(undo) = self.undo.take() else {
+            return Ok(());
+        };
+        let changed = undo.leftover.read_only;
+        if let (Some(before), false) = (changed, self.plan.after == AfterSwitch::Keep) {
+            let mut conn = connect(self.source).await?;
+            if self.plan.after == AfterSwitch::Restore {
+                restore(&mut conn, before).await?;
+            } else {
+                let lowering = conn.query_drop(SUPER_OFF);
+                answered("turn super_read_only off", CONNECT_DEADLINE, lowering).await?;
+            }
+            close(conn).await;
+        }
+        // What remains is meant to; only the session must be gone.
+        let rest = Undo {
+            leftover: Leftover::default(),
+            ..undo
+        };
+        Ok(rest.run().await?)
+    }
+
+    async fn unlock(&mut self) -> Result<(), Failed> {
+        if let Some(session) = self.session.take() {
+            end_session(session).await;
+        }
+        self.locked = None;
+        match &self.undo {
+            Some(undo) => undo.run().await?,
+            None => return Ok(()),
+        }
+        self.undo = None;
+        Ok(())
+    }
+
+    /// Takes note of what the step did to the source.
+    pub(super) fn note(&mut self, step: SwitchStep, ended: Ended) {
+        use SwitchStep as S;
+        let done = ended == Ended::Done;
+        let may_be_done = !matches!(ended, Ended::Failed { maybe: false, .. });
+        let lock = self.undo.as_ref().map_or("source locked", Undo::what);
+        match step {
+            S::Quiesce => self.aftermath = Aftermath::default(),
+            S::LockHook if may_be_done => self.aftermath.done.push(BY_HOOK),
+            S::Lock if may_be_done => self.aftermath.done.push(lock),
+            S::Unlock if done => {
+                let by_server = self.aftermath.done.iter().find(|what| **what != BY_HOOK);
+                self.aftermath.undone.extend(by_server.copied());
+            }
+            S::UnlockHook if done && !self.course.is_switched() => {
+                self.aftermath.undone.push(BY_HOOK);
+            }
+            S::LetGo | S::Forget if done && self.course.is_switched() => self.blocked.end(),
+            _ => {}
+        }
+    }
+
+    pub(super) fn note_failure(&mut self, step: SwitchStep, error: SwitchError) {
+        use SwitchStep as S;
+        let what = match step {
+            S::LetGo | S::Unlock => self.undo.as_ref().map_or("source locked", Undo::what),
+            S::UnlockHook => BY_HOOK,
+            S::Forget => "what a crash would leave is still stored",
+            _ => {
+                self.failure = Some((step, error));
+                return;
+            }
+        };
+        if self.course.is_switched() {
+            self.afterwards.push(error);
+        } else {
+            self.aftermath.left.push((what, Some(error)));
+        }
+    }
+
+    fn put_off(&mut self, pause: Duration) {
+        let Some((step, error)) = self.failure.take() else {
+            return;
+        };
+        let cause: &(dyn std::error::Error + 'static) = &error;
+        tracing::warn!(
+            error = cause,
+            failed = self.course.attempt().saturating_sub(1),
+            step = step.doing(),
+            pause = %format_args!("{pause:.1?}"),
+            "switch put off"
+        );
+    }
+
+    pub(super) fn report(&mut self, attempts: u32) -> SwitchReport {
+        self.blocked.end();
+        let remains = match self.plan.lock {
+            SourceLock::Rename => Some(super::error::RENAMED),
+            SourceLock::ReadOnly if self.plan.after != AfterSwitch::Restore => {
+                Some("source set read-only")
+            }
+            _ => None,
+        };
+        SwitchReport {
+            attempts,
+            lock_wait: self.lock_wait,
+            blocked_longest: self.blocked.longest,
+            blocked_total: self.blocked.total,
+            was_read_only: self.before.read_only,
+            remains,
+            afterwards: std::mem::take(&mut self.afterwards),
+        }
+    }
+
+    pub(super) fn given_up(&mut self, attempts: u32) -> SwitchError {
+        let (step, cause) = self.cause();
+        SwitchError::GivenUp {
+            attempts,
+            step,
+            aftermath: std::mem::take(&mut self.aftermath),
+            cause: Box::new(cause),
+        }
+    }
+
+    pub(super) fn ambiguous(&mut self) -> SwitchError {
+        let (_, cause) = self.cause();
+        let mut aftermath = std::mem::take(&mut self.aftermath);
+        for what in aftermath.done.clone() {
+            if self.plan.lock == SourceLock::LockTables && what != BY_HOOK {
+                aftermath.undone.push(what);
+            } else {
+                aftermath.left.push((what, None));
+            }
+        }
+        SwitchError::Ambiguous {
+            aftermath,
+            cause: Box::new(cause),
+        }
+    }
+
+    fn cause(&mut self) -> (SwitchStep, SwitchError) {
+        let failure = self.failure.take();
+        failure.unwrap_or((SwitchStep::Release, SwitchError::Interrupted))
+    }
+}
+
+/// Looks every second whether the lock holds; ends when it doesn't.
+async fn keep(
+    session: Option<&mut Session>,
+    lock: SourceLock,
+    locked: &LockedSource,
+    leftover: &Leftover,
+) -> SwitchError {
+    let Some(session) = session else {
+        return std::future::pending().await;
+    };
+    loop {
+        sleep(HOLDS_EVERY).await;
+        if let Err(error) = lock.holds(&mut session.conn, locked, leftover).await {
+            return error;
+        }
+    }
+}
+
+async fn position(plan: &SwitchPlan, conn: &mut Conn) -> Result<LockedSource, SwitchError> {
+    plan.lock.locked(conn, &plan.tables).await
+}
+
+/// Lets the locks go by word, if the session is in a state to hear it; or else
+/// it is ended by whoever undoes the lock.
+async fn end_session(mut session: Session) {
+    match session.let_go().await {
+        Ok(()) => close(session.conn).await,
+        Err(error) => tracing::debug!(%error, "the locking session is ended from outside"),
+    }
+}
+
+fn caller<F: SwitchFinish>(attempted: &'static str) -> impl Fn(F::Error) -> SwitchError {
+    move |error| SwitchError::Caller {
+        attempted,
+        remedy: F::remedy(&error),
+        source: Box::new(error),
+    }
+}
+
+fn is_connection_lost(error: &SwitchError) -> bool {
+    match error {
+        SwitchError::Server(CutoverError::Statement { source, .. }) => {
+            classify(source) == ErrorClass::ConnectionLost
+        }
+        SwitchError::Server(error) => error.is_passing(),
+        SwitchError::Settings(_) => true,
+        _ => false,
+    }
+}
+
+/// What an [`Aftermath`] calls the work of hook `lock-source`.
+const BY_HOOK: &str = "hook lock-source called";
