@@ -14,6 +14,7 @@ mod attached;
 mod backoff;
 mod checks;
 mod create;
+mod estate;
 #[cfg(test)]
 mod fixture;
 mod foreign_key;
@@ -47,6 +48,12 @@ pub use attached::{Attached, CarriedKey, LostColumn};
 pub use backoff::Backoff;
 pub use checks::renamed_checks;
 pub use create::{ShadowError, create_shadow, set_auto_increment};
+pub use estate::{
+    Blueprint, Chosen, CreateError, Database, DatabaseBlueprint, EstateProblem, ExistingTable,
+    FinishError, Found, LeftBehind, LeftOut, OWN_DDL_COMMENT, Orphan, Part, Place, PlaceError,
+    Rename, Selection, Sides, TableBlueprint, TargetSide, TargetTables, Wanted, differences,
+    next_auto_increment, raise_auto_increment, read_databases, read_found, same_partitions,
+};
 pub use foreign_key::ForeignKey;
 pub use json_leaf::{JsonLeaf, JsonValue};
 pub use key::{Key, KeyPart};

@@ -41,6 +41,15 @@ impl ShadowNames {
         }
     }
 
+    /// Returns whether a table is called as one of a job's own, whatever table
+    /// it may stand beside.
+    #[must_use]
+    pub fn is_own(table: &Ident) -> bool {
+        let bare = table.as_str().strip_prefix('_').unwrap_or_default();
+        let is_own = |suffix: &&str| bare.len() > suffix.len() && bare.ends_with(*suffix);
+        SUFFIXES.iter().any(is_own)
+    }
+
     /// Returns the digits that tell two long names apart.
     pub(crate) fn hash_of(name: &Ident) -> String {
         hash(name.as_str())
@@ -59,6 +68,16 @@ impl ShadowNames {
         ]
     }
 }
+
+/// The ends of the names of what a job puts beside a table.
+const SUFFIXES: [&str; 6] = [
+    "_oxnew",
+    "_oxold",
+    "_oxsentinel",
+    "_oxstate",
+    "_oxprobe",
+    "_oxprobe2",
+];
 
 /// Names what stands in for the `number`th thing of a `kind` that hangs on
 /// `table` while it is carried over: `_t_oxfk1`.
@@ -113,6 +132,20 @@ mod tests {
         assert_eq!(names("t").sentinel.plain(), "d._t_oxsentinel");
         assert_eq!(names("t").state.plain(), "d._t_oxstate");
         assert_eq!(names("t").probe.plain(), "d._t_oxprobe");
+    }
+
+    #[test]
+    fn a_jobs_own_tables_are_known_by_their_names() {
+        let is_own = |name: &str| ShadowNames::is_own(&Ident::new(name).unwrap());
+        assert!(
+            names("t")
+                .all()
+                .iter()
+                .all(|name| is_own(name.table.as_str()))
+        );
+        for other in ["t", "t_oxnew", "_oxnew", "_t_ox", "_t_oxnews"] {
+            assert!(!is_own(other), "{other}");
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@
 )]
 
 mod create;
+mod estate;
 mod keys;
 mod mapping;
 mod mapping_kinds;
