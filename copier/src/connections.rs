@@ -18,6 +18,7 @@ use tokio::{
 
 use crate::{CopyError, error::Task};
 
+
 /// How long the pieces of a job may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "plain settings with a default")]
@@ -74,6 +75,8 @@ pub(crate) struct Session {
     pub(crate) conn: Conn,
     /// The server's `max_allowed_packet`.
     pub(crate) packet_bytes: usize,
+    /// The session's place in its set.
+    pub(crate) number: usize,
 }
 
 /// Work that errors can name.
@@ -273,6 +276,7 @@ impl Connections {
         Ok(Session {
             conn,
             packet_bytes: packet.unwrap_or(PACKET_BYTES_SAFE),
+            number,
         })
     }
 

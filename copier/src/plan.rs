@@ -2,7 +2,10 @@
 
 use oxferry_schema::{Column, Ident, KeyError, KeySide, RowKey, Table, TableName};
 
-use crate::engine::{KeyOrder, Mode};
+use crate::{
+    RowFilter,
+    engine::{KeyOrder, Mode},
+};
 
 mod unique;
 
@@ -55,6 +58,7 @@ pub struct CopyPlan {
     target_side: KeySide,
     mode: Mode,
     meeting: Meeting,
+    filter: Option<RowFilter>,
 }
 
 /// Why a table can't be copied onto its target in this way.
@@ -214,6 +218,7 @@ impl CopyPlan {
             target_side,
             mode,
             meeting,
+            filter: None,
         };
         if mode == Mode::Ranged && plan.key_order() == KeyOrder::Server {
             return Err(PlanError::KeyOrder {
@@ -222,6 +227,20 @@ impl CopyPlan {
             });
         }
         Ok(plan)
+    }
+
+    /// Copies only the rows that `filter` selects, and touches only those of
+    /// the target.
+    #[must_use]
+    pub fn with_filter(mut self, filter: RowFilter) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+
+    /// Returns which rows alone are copied, `None` for all.
+    #[must_use]
+    pub const fn filter(&self) -> Option<&RowFilter> {
+        self.filter.as_ref()
     }
 
     /// Returns who knows the order of the keys, on both sides.

@@ -1,28 +1,21 @@
 //! Writing rows and changes to the target.
 
-use std::{
-    future::Future,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{future::Future, sync::Arc};
 
-use mysql_async::{Conn, Error as DriverError, prelude::Queryable};
+use mysql_async::Conn;
 use oxferry_schema::{Key, KeyRange};
-use tokio::sync::RwLock;
 
-use crate::{
-    Batch, Connections, CopyError, CopyPlan, connections::Named, engine::Mode, plan::Meeting,
-    statement::Statements,
-};
+use crate::{Batch, Connections, CopyError, CopyPlan};
 
-mod batch;
+pub(crate) mod batch;
 mod chunk;
-mod fault;
+pub(crate) mod decide;
+pub(crate) mod fault;
+pub(crate) mod rows;
+pub(crate) mod writer;
 
-use batch::ApplyUnit;
 use chunk::{CopyUnit, KeysUnit};
+use writer::Writer;
 
 /// Writes rows and changes to a target table.
 ///
@@ -86,28 +79,16 @@ pub struct Applied {
 #[derive(Debug)]
 pub struct SelectSink {
     connections: Arc<Connections>,
-    plan: CopyPlan,
-    statements: Statements,
-    /// Whether a written row may take no other row's place.
-    exclusive: AtomicBool,
-    /// Held by chunks together, and by each batch alone, where a chunk and a
-    /// batch would each write a row of the same key.
-    turns: Option<RwLock<()>>,
+    writer: Writer,
 }
 
 impl SelectSink {
     /// Prepares to write by `plan`, in sessions of `connections`.
     #[must_use]
     pub fn new(connections: Arc<Connections>, plan: CopyPlan) -> Self {
-        let statements = Statements::new(&plan);
-        let exclusive = AtomicBool::new(plan.is_exclusive());
-        let removes = plan.mode() == Mode::Ordered && plan.meeting() != Meeting::Replaces;
         Self {
             connections,
-            plan,
-            statements,
-            exclusive,
-            turns: removes.then(RwLock::default),
+            writer: Writer::new(plan, None),
         }
     }
 
@@ -119,14 +100,7 @@ impl SelectSink {
     /// would vanish. Batches must then be applied one after the other. A value
     /// that travels from row to row over more than one batch is refused too.
     pub fn set_exclusive(&self) {
-        self.exclusive.store(true, Ordering::Relaxed);
-    }
-
-    fn meeting(&self) -> Meeting {
-        if self.exclusive.load(Ordering::Relaxed) {
-            return Meeting::Exclusive;
-        }
-        self.plan.meeting()
+        self.writer.set_exclusive();
     }
 
     /// Applies changes on a connection of the caller's, which may hold
@@ -141,61 +115,15 @@ impl SelectSink {
     /// statement may.
     pub async fn apply_on(&self, conn: &mut Conn, batch: &Batch) -> Result<Applied, CopyError> {
         let limit = self.connections.limits().statement;
-        let task = || Box::new(self.batch(batch).task());
-        let table = self.plan.target();
-        match tokio::time::timeout(limit, self.apply_under_lock(conn, batch)).await {
-            Ok(done) => done.map_err(|source| CopyError::Server {
-                task: task(),
-                table: table.clone(),
-                attempts: 1,
-                source,
-            }),
-            Err(_) => Err(CopyError::Deadline {
-                task: task(),
-                table: table.clone(),
-                limit,
-            }),
-        }
-    }
-
-    /// `START TRANSACTION` would free the table locks; `autocommit` does not.
-    /// Source: MySQL 9.7 manual, "LOCK TABLES and UNLOCK TABLES".
-    async fn apply_under_lock(
-        &self,
-        conn: &mut Conn,
-        batch: &Batch,
-    ) -> Result<Applied, DriverError> {
-        let packet: Option<usize> = conn.query_first("SELECT @@max_allowed_packet").await?;
-        let bytes = APPLY_BYTES_MAX.min(packet.unwrap_or(APPLY_BYTES_MAX) / 2);
-        let unit = self.batch(batch);
-        if let Some(packet) = packet {
-            unit.check_sizes(packet)?;
-        }
-        conn.query_drop("SET autocommit = 0").await?;
-        let done = match unit.write(conn, (bytes, usize::MAX)).await {
-            Ok(applied) => conn.query_drop("COMMIT").await.map(|()| applied),
-            Err(error) => {
-                conn.query_drop("ROLLBACK").await?;
-                Err(error)
-            }
-        };
-        conn.query_drop("SET autocommit = 1").await?;
-        done
-    }
-
-    const fn batch<'a>(&'a self, batch: &'a Batch) -> ApplyUnit<'a> {
-        ApplyUnit { sink: self, batch }
+        self.writer.apply_on(conn, batch, limit).await
     }
 }
 
 impl RowSink for SelectSink {
     async fn copy(&self, range: &KeyRange, again: bool) -> Result<CopiedRows, CopyError> {
-        let _turn = match &self.turns {
-            Some(turns) => Some(turns.read().await),
-            None => None,
-        };
+        let _turn = self.writer.chunk_turn().await;
         let unit = CopyUnit {
-            sink: self,
+            writer: &self.writer,
             range,
             again,
         };
@@ -206,20 +134,15 @@ impl RowSink for SelectSink {
         if keys.is_empty() {
             return Ok(CopiedRows::default());
         }
-        self.connections.run(&KeysUnit { sink: self, keys }).await
+        let writer = &self.writer;
+        self.connections.run(&KeysUnit { writer, keys }).await
     }
 
     async fn apply(&self, batch: &Batch) -> Result<Applied, CopyError> {
         if batch.changes.is_empty() {
             return Ok(Applied::default());
         }
-        let _turn = match &self.turns {
-            Some(turns) => Some(turns.write().await),
-            None => None,
-        };
-        fault::run(&self.connections, &self.batch(batch)).await
+        let _turn = self.writer.batch_turn().await;
+        fault::run(&self.connections, &self.writer.batch(batch)).await
     }
 }
-
-/// Large enough that statements are few, small enough for any server.
-const APPLY_BYTES_MAX: usize = 4 << 20;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use oxferry_schema::{KeySide, Predicate};
 
-use crate::{CopyPlan, param};
+use crate::{CopyPlan, RowFilter, filter::Access, param};
 
 /// The statements of one plan; none of them holds a value.
 #[derive(Debug)]
@@ -17,6 +17,10 @@ pub(crate) struct Statements {
     delete: String,
     /// Up to and with `WHERE`.
     keys: String,
+    /// Behind a condition on the source's rows: ` AND …`, or nothing.
+    source_filter: String,
+    /// The same for the target's.
+    target_filter: String,
     target_side: KeySide,
     /// Up to and with `VALUES`.
     replace: String,
@@ -45,21 +49,19 @@ impl Statements {
             .map(|(_, from, to)| param::expression(from, to))
             .collect();
         let target = plan.target();
-        let select = format!(
-            "INTO {target} ({targets}) SELECT {sources} FROM {} FORCE INDEX ({}) WHERE ",
-            plan.source().name,
-            plan.key().index
-        );
+        let filter = plan.filter();
+        let source = source(plan);
+        let select = format!("INTO {target} ({targets}) SELECT {sources} FROM {source} WHERE ");
         Self {
             insert_select: format!("INSERT {select}"),
             replace_select: format!("REPLACE {select}"),
             delete: format!("DELETE FROM {target} WHERE "),
             keys: format!(
-                "SELECT {} FROM {} FORCE INDEX ({}) WHERE ",
-                plan.source_side().select_list(),
-                plan.source().name,
-                plan.key().index
+                "SELECT {} FROM {source} WHERE ",
+                plan.source_side().select_list()
             ),
+            source_filter: filter.map(|f| f.source_sql()).unwrap_or_default(),
+            target_filter: filter.map(|f| f.target_sql()).unwrap_or_default(),
             target_side: plan.target_side().clone(),
             replace: format!("REPLACE INTO {target} ({targets}) VALUES "),
             insert: format!("INSERT INTO {target} ({targets}) VALUES "),
@@ -72,32 +74,39 @@ impl Statements {
     /// Copies the rows that `range`, over the source's key, selects; a row that
     /// is there already is an error, not something to hide.
     pub(crate) fn insert_select(&self, range: &Predicate) -> String {
-        format!("{}{}", self.insert_select, range.sql())
+        self.of_source(&self.insert_select, range)
     }
 
     /// Copies the rows that `range`, over the source's key, selects; a row that
     /// is there already is older, or its own change is still to come.
     pub(crate) fn replace_select(&self, range: &Predicate) -> String {
-        format!("{}{}", self.replace_select, range.sql())
+        self.of_source(&self.replace_select, range)
     }
 
     /// Empties what `range`, over the target's key columns, selects.
     pub(crate) fn empty(&self, range: &Predicate) -> String {
-        format!("{}{}", self.delete, range.sql())
+        format!("{}{}{}", self.delete, range.sql(), self.target_filter)
     }
 
     /// Reads the keys of the rows that `range`, over the source's key, selects.
     pub(crate) fn keys(&self, range: &Predicate) -> String {
-        format!("{}{}", self.keys, range.sql())
+        self.of_source(&self.keys, range)
     }
 
     /// Deletes `count` rows by key.
     pub(crate) fn delete(&self, count: usize) -> String {
         format!(
-            "{}{}",
+            "{}{}{}",
             self.delete,
-            Predicate::keys_sql(count, &self.target_side)
+            Predicate::keys_sql(count, &self.target_side),
+            self.target_filter
         )
+    }
+
+    /// Ends a statement that begins with `head` with the condition that selects
+    /// the source's rows.
+    fn of_source(&self, head: &str, rows: &Predicate) -> String {
+        format!("{head}{}{}", rows.sql(), self.source_filter)
     }
 
     /// Writes `count` whole rows.
@@ -147,6 +156,14 @@ impl Statements {
         let rows = vec![self.places.as_str(); count];
         format!("{verb}{}", rows.join(","))
     }
+}
+
+/// Names the source, and the index that its rows are read by.
+pub(crate) fn source(plan: &CopyPlan) -> String {
+    let table = &plan.source().name;
+    let own = Access::Index(plan.key().index.clone());
+    let access = plan.filter().map_or(&own, RowFilter::access);
+    format!("{table}{}", access.sql())
 }
 
 /// The mode of [`oxferry_schema::connect`]'s sessions without

@@ -1,25 +1,29 @@
 //! Applying changes to the target.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
-use mysql_async::{Conn, Error as DriverError, ServerError, prelude::Queryable};
-use oxferry_schema::{JsonLeaf, Key, Row, TableName, Value};
+use mysql_async::{Conn, Error as DriverError, prelude::Queryable};
+use oxferry_schema::{Key, Row, TableName};
 
-use super::{APPLY_BYTES_MAX, Applied, SelectSink, chunk::Write};
+use super::{
+    Applied,
+    decide::Write,
+    writer::{APPLY_BYTES_MAX, Writer},
+};
 use crate::{
     Batch, WorkLimits,
     connections::{Named, Session, Unit},
-    document,
     error::Task,
-    param,
-    pieces::{PieceLimits, pieces},
     plan::Meeting,
 };
 
 /// One batch's transaction.
-pub(super) struct ApplyUnit<'a> {
-    pub(super) sink: &'a SelectSink,
-    pub(super) batch: &'a Batch,
+pub(crate) struct ApplyUnit<'a> {
+    pub(crate) writer: &'a Writer,
+    pub(crate) batch: &'a Batch,
+    /// Whether there are no rows of the keys yet: nothing is removed, and a
+    /// row that is there is an error.
+    pub(crate) fresh: bool,
 }
 
 impl ApplyUnit<'_> {
@@ -28,7 +32,7 @@ impl ApplyUnit<'_> {
     /// same to the server as one that is written.
     ///
     /// Of the rows, only the first `rows_max` are written.
-    pub(super) async fn write(
+    pub(crate) async fn write(
         &self,
         conn: &mut Conn,
         (bytes, rows_max): (usize, usize),
@@ -39,25 +43,26 @@ impl ApplyUnit<'_> {
         let gone: Vec<&Key> = gone.map(|change| &change.key).collect();
         let rows = changes.iter().filter_map(|c| c.image.as_ref());
         let rows: Vec<&Row> = rows.take(rows_max).collect();
-        let how = match self.sink.meeting() {
+        let how = match self.writer.meeting() {
+            _ if self.fresh => Write::Insert,
             Meeting::Replaces => {
-                self.sink.remove(conn, &gone, bytes).await?;
+                self.writer.remove(conn, &gone, bytes).await?;
                 Write::Replace
             }
             Meeting::RemovedFirst => {
-                self.sink
+                self.writer
                     .remove(conn, &keys.collect::<Vec<_>>(), bytes)
                     .await?;
                 Write::Replace
             }
             Meeting::Exclusive => {
-                self.sink
+                self.writer
                     .remove(conn, &keys.collect::<Vec<_>>(), bytes)
                     .await?;
                 Write::Insert
             }
         };
-        self.write_rows(conn, &rows, (bytes, how)).await?;
+        self.writer.write_rows(conn, &rows, (bytes, how)).await?;
         Ok(Applied {
             upserts: rows.len(),
             deletes: gone.len(),
@@ -65,175 +70,16 @@ impl ApplyUnit<'_> {
     }
 
     /// Returns how many bytes a statement may have.
-    pub(super) fn bytes(&self, session: &Session) -> usize {
+    pub(crate) fn bytes(&self, session: &Session) -> usize {
         (session.packet_bytes / 2).min(APPLY_BYTES_MAX)
     }
 
-    /// Makes sure that each row finds room in one packet: the server ends the
-    /// connection of whoever sends a larger one. Source: MySQL 9.7 manual,
-    /// "Packet Too Large".
-    pub(super) fn check_sizes(&self, packet_bytes: usize) -> Result<(), DriverError> {
-        let written = self.sink.plan.pairs().map(|(ordinal, ..)| ordinal);
-        let written: Vec<usize> = written.collect();
-        for change in &self.batch.changes {
-            let Some(row) = &change.image else {
-                continue;
-            };
-            let size = |ordinal: &usize| match row.values().get(*ordinal) {
-                Some(Value::Bytes(bytes)) => bytes.len() + VALUE_BYTES,
-                _ => VALUE_BYTES,
-            };
-            let bytes = written.iter().map(size).sum::<usize>() + STATEMENT_BYTES;
-            if bytes > packet_bytes {
-                let key = change.key.clone();
-                let limit = packet_bytes;
-                return Err(DriverError::Other(Box::new(RowTooLarge {
-                    key,
-                    bytes,
-                    limit,
-                })));
-            }
-        }
-        Ok(())
-    }
-
-    async fn write_rows(
-        &self,
-        conn: &mut Conn,
-        rows: &[&Row],
-        (bytes, how): (usize, Write),
-    ) -> Result<(), DriverError> {
-        let (special, plain): (Vec<&Row>, Vec<&Row>) =
-            rows.iter().partition(|row| !row.leaves().is_empty());
-        self.write_plain(conn, &plain, (bytes, how)).await?;
-        for row in special {
-            self.write_special(conn, row, how).await?;
-        }
-        Ok(())
-    }
-
-    /// Writes a row with JSON documents whose text isn't all that there is.
-    async fn write_special(
-        &self,
-        conn: &mut Conn,
-        row: &Row,
-        how: Write,
-    ) -> Result<(), DriverError> {
-        let mut expressions = BTreeMap::new();
-        let mut params = Vec::new();
-        for (at, (ordinal, from, to)) in self.sink.plan.pairs().enumerate() {
-            let value = row.values().get(ordinal).ok_or_else(short_row)?;
-            let leaves = row.leaves().iter().filter(|leaf| leaf.column == ordinal);
-            let leaves: Vec<&JsonLeaf> = leaves.collect();
-            if leaves.is_empty() {
-                params.push(param::parameter(value, from, to));
-            } else {
-                expressions.insert(at, document::expression(&leaves));
-                params.extend(document::params(value, &leaves));
-            }
-        }
-        let replaces = matches!(how, Write::Replace);
-        let sql = self.sink.statements.special(replaces, &expressions);
-        conn.exec_drop(sql, params).await
-    }
-
-    async fn write_plain(
-        &self,
-        conn: &mut Conn,
-        rows: &[&Row],
-        (bytes, how): (usize, Write),
-    ) -> Result<(), DriverError> {
-        let (plain, odd): (Vec<&Row>, Vec<&Row>) =
-            rows.iter().partition(|row| self.no_members(row) == 0);
-        let rows = plain;
-        let sizes: Vec<usize> = rows.iter().map(|row| row.size_bytes()).collect();
-        let row_places = self.sink.plan.pairs().count();
-        for piece in pieces(&sizes, PieceLimits { row_places, bytes }) {
-            let rows = rows.get(piece).unwrap_or_default();
-            let mut params = Vec::with_capacity(rows.len() * row_places);
-            for row in rows {
-                self.add_params(row, &mut params)?;
-            }
-            let sql = match how {
-                Write::Insert => self.sink.statements.insert(rows.len()),
-                Write::Replace => self.sink.statements.replace(rows.len()),
-            };
-            conn.exec_drop(sql, params).await?;
-        }
-        for row in odd {
-            self.write_odd(conn, row, how).await?;
-        }
-        Ok(())
-    }
-
-    /// Writes a row that holds values of an ENUM that are no member, which only
-    /// a statement that isn't strict writes: each gives one warning, and any
-    /// further warning is the error that it would be in strict mode.
-    async fn write_odd(&self, conn: &mut Conn, row: &Row, how: Write) -> Result<(), DriverError> {
-        let mut params = Vec::new();
-        self.add_params(row, &mut params)?;
-        let verb = match how {
-            Write::Insert => "INSERT",
-            Write::Replace => "REPLACE",
-        };
-        let sql = self.sink.statements.lenient(verb);
-        conn.exec_drop(sql, params).await?;
-        let expected = self.no_members(row);
-        if usize::from(conn.get_warnings()) == expected {
-            return Ok(());
-        }
-        let mut told: Vec<(String, u16, String)> = conn.query("SHOW WARNINGS").await?;
-        // Spaces cut off at the end, which strict mode notes too.
-        told.retain(|(level, ..)| level != "Note");
-        if told.len() == expected {
-            return Ok(());
-        }
-        let is_expected = |code: u16, message: &str| {
-            let names = |column: &str| message.contains(&format!("'{column}'"));
-            code == WARN_DATA_TRUNCATED && self.odd_columns(row).any(names)
-        };
-        let other = told
-            .into_iter()
-            .find(|(_, code, message)| !is_expected(*code, message));
-        let (code, message) = other.map_or_else(
-            || (WARN_DATA_TRUNCATED, NOT_AS_IT_IS.to_owned()),
-            |(_, code, message)| (code, message),
-        );
-        let state = "01000".to_owned();
-        Err(DriverError::Server(ServerError {
-            code,
-            message,
-            state,
-        }))
-    }
-
-    /// Returns how many of a row's values are no member of their ENUM.
-    fn no_members(&self, row: &Row) -> usize {
-        self.odd_columns(row).count()
-    }
-
-    /// Returns the target's columns that such values go to.
-    fn odd_columns<'r>(&'r self, row: &'r Row) -> impl Iterator<Item = &'r str> {
-        self.sink.plan.pairs().filter_map(|(ordinal, from, to)| {
-            let value = row.values().get(ordinal)?;
-            param::is_no_member(value, from, to).then(|| to.name.as_str())
-        })
-    }
-
-    fn add_params(&self, row: &Row, params: &mut Vec<Value>) -> Result<(), DriverError> {
-        for (ordinal, from, to) in self.sink.plan.pairs() {
-            let value = row.values().get(ordinal).ok_or_else(short_row)?;
-            params.push(param::parameter(value, from, to));
-        }
-        Ok(())
+    /// Makes sure that each row finds room in one packet.
+    pub(crate) fn check_sizes(&self, packet_bytes: usize) -> Result<(), DriverError> {
+        let rows = self.batch.changes.iter().filter_map(|c| c.image.as_ref());
+        self.writer.check_sizes(rows, packet_bytes)
     }
 }
-
-/// Source: MySQL 9.7 "Server Error Message Reference".
-const WARN_DATA_TRUNCATED: u16 = 1265;
-
-/// Said where the server's warnings don't tell what else was wrong.
-const NOT_AS_IT_IS: &str = "a row with an ENUM value that is no member was not written as it is";
 
 impl Named for ApplyUnit<'_> {
     fn task(&self) -> Task {
@@ -246,7 +92,7 @@ impl Named for ApplyUnit<'_> {
     }
 
     fn table(&self) -> &TableName {
-        self.sink.plan.target()
+        self.writer.plan.target()
     }
 }
 
@@ -256,7 +102,7 @@ impl Unit for ApplyUnit<'_> {
     async fn run(&self, session: &mut Session, _unsure: bool) -> Result<Applied, DriverError> {
         self.check_sizes(session.packet_bytes)?;
         let bytes = self.bytes(session);
-        session.conn.query_drop("START TRANSACTION").await?;
+        self.writer.begin(session).await?;
         let applied = self.write(&mut session.conn, (bytes, usize::MAX)).await?;
         session.conn.query_drop("COMMIT").await?;
         Ok(applied)
@@ -265,25 +111,4 @@ impl Unit for ApplyUnit<'_> {
     fn limit(&self, limits: &WorkLimits) -> Duration {
         limits.statement
     }
-}
-
-/// A row that no packet has room for.
-#[derive(Debug, thiserror::Error)]
-#[error("the row with key {key} takes {bytes} bytes of a packet, and the server takes {limit}")]
-pub(super) struct RowTooLarge {
-    pub(super) key: Key,
-    pub(super) bytes: usize,
-    pub(super) limit: usize,
-}
-
-/// What a value takes of a packet beside its bytes: its type and length.
-const VALUE_BYTES: usize = 13;
-
-/// What a statement takes of a packet beside its values.
-const STATEMENT_BYTES: usize = 64;
-
-/// A row with fewer values than its table has columns, which the stream must
-/// not produce.
-fn short_row() -> DriverError {
-    DriverError::Other("a changed row has fewer values than the plan has columns".into())
 }

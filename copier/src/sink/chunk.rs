@@ -3,89 +3,57 @@
 use std::time::Duration;
 
 use mysql_async::{Conn, Error as DriverError, Row, prelude::Queryable};
-use oxferry_schema::{Key, KeyRange, Predicate, TableName, Value, server_code};
+use oxferry_schema::{Key, KeyRange, Predicate, TableName, Value};
 
-use super::{APPLY_BYTES_MAX, CopiedRows, SelectSink};
+use super::{
+    CopiedRows,
+    decide::{Before, Decision, KeysDecision, Reads, Write},
+    writer::{APPLY_BYTES_MAX, Writer},
+};
 use crate::{
     WorkLimits,
     connections::{Named, Session, Unit},
-    engine::Mode,
     error::Task,
-    pieces::{PieceLimits, pieces},
-    plan::Meeting,
 };
 
-/// How a written row meets one that is there.
-#[derive(Clone, Copy)]
-pub(super) enum Write {
-    /// None may be there.
-    Insert,
-    /// It takes the place of every row that it shares a unique value with.
-    Replace,
-}
-
 /// One chunk's transaction.
-pub(super) struct CopyUnit<'a> {
-    pub(super) sink: &'a SelectSink,
-    pub(super) range: &'a KeyRange,
-    pub(super) again: bool,
-}
-
-/// What goes before rows are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Before {
-    /// Nothing.
-    Nothing,
-    /// The target's rows of the range are removed.
-    Emptied,
-    /// The target's rows of the keys that the source has in the range are
-    /// removed, where the range means nothing on the target.
-    KeysRemoved,
+pub(crate) struct CopyUnit<'a> {
+    pub(crate) writer: &'a Writer,
+    pub(crate) range: &'a KeyRange,
+    pub(crate) again: bool,
 }
 
 impl CopyUnit<'_> {
     /// Copies the range, or its first rows, in a transaction of its own, but
     /// for its commit.
-    pub(super) async fn write(
+    pub(crate) async fn write(
         &self,
         conn: &mut Conn,
         (unsure, rows_max): (bool, Option<u64>),
     ) -> Result<CopiedRows, DriverError> {
-        let range = Predicate::range(self.range, self.sink.plan.source_side());
-        match self.before(unsure) {
+        let range = Predicate::range(self.range, self.writer.plan.source_side());
+        let Decision { before, how } = self.decision(unsure);
+        match before {
             Before::Nothing => conn.query_drop("START TRANSACTION").await?,
             Before::Emptied => {
                 conn.query_drop("START TRANSACTION").await?;
-                let range = Predicate::range(self.range, self.sink.plan.target_side());
-                let sql = self.sink.statements.empty(&range);
-                conn.exec_drop(sql, range.into_params()).await?;
+                let range = Predicate::range(self.range, self.writer.plan.target_side());
+                let sql = self.writer.statements.empty(&range);
+                conn.exec_drop(sql, self.writer.target_params(range))
+                    .await?;
             }
             Before::KeysRemoved => {
-                let keys = self.sink.keys_of(conn, &range).await?;
+                let keys = self.writer.keys_of(conn, &range).await?;
                 conn.query_drop("START TRANSACTION").await?;
-                self.sink.remove(conn, &keys, APPLY_BYTES_MAX).await?;
+                self.writer.remove(conn, &keys, APPLY_BYTES_MAX).await?;
             }
         }
-        let how = match (self.sink.plan.mode(), self.sink.meeting()) {
-            (_, Meeting::Exclusive) => Write::Insert,
-            (Mode::Ranged, _) if !self.again && !unsure => Write::Insert,
-            _ => Write::Replace,
-        };
-        self.sink.select(conn, (range, rows_max), how).await
+        self.writer.select(conn, (range, rows_max), how).await
     }
 
-    fn before(&self, unsure: bool) -> Before {
-        let plan = &self.sink.plan;
-        let is_clear = match plan.mode() {
-            // The rows of an earlier attempt may be there.
-            Mode::Ranged => !unsure,
-            Mode::Ordered => self.sink.meeting() == Meeting::Replaces,
-        };
-        match self.again || !is_clear {
-            false => Before::Nothing,
-            true if plan.target_side().keeps_order() => Before::Emptied,
-            true => Before::KeysRemoved,
-        }
+    fn decision(&self, unsure: bool) -> Decision {
+        let writer = self.writer;
+        Decision::of_range(&writer.plan, writer.meeting(), (self.again, unsure))
     }
 }
 
@@ -95,7 +63,7 @@ impl Named for CopyUnit<'_> {
     }
 
     fn table(&self) -> &TableName {
-        &self.sink.plan.source().name
+        &self.writer.plan.source().name
     }
 }
 
@@ -106,7 +74,7 @@ impl Unit for CopyUnit<'_> {
     /// and a crash in between leaves it as it was.
     async fn run(&self, session: &mut Session, unsure: bool) -> Result<CopiedRows, DriverError> {
         let conn = &mut session.conn;
-        let mut reads = Reads::left(self.before(unsure) == Before::KeysRemoved);
+        let mut reads = Reads::left(self.decision(unsure).before == Before::KeysRemoved);
         loop {
             let done = self.write(conn, (unsure, None)).await;
             if let Some(copied) = reads.end(conn, done).await? {
@@ -120,83 +88,34 @@ impl Unit for CopyUnit<'_> {
     }
 }
 
-/// How often the keys to remove may be read again, before their rows are
-/// copied: a key may come back in between.
-struct Reads(u32);
-
-impl Reads {
-    /// Begins work that reads keys, or doesn't.
-    const fn left(reads_keys: bool) -> Self {
-        Self(if reads_keys { READS_MAX - 1 } else { 0 })
-    }
-
-    /// Commits what was done; `None` where it was taken back, to be done again.
-    async fn end(
-        &mut self,
-        conn: &mut Conn,
-        done: Result<CopiedRows, DriverError>,
-    ) -> Result<Option<CopiedRows>, DriverError> {
-        match done {
-            Err(error) if server_code(&error) == Some(ER_DUP_ENTRY) && self.0 > 0 => {
-                self.0 -= 1;
-                conn.query_drop("ROLLBACK").await?;
-                Ok(None)
-            }
-            done => {
-                let copied = done?;
-                conn.query_drop("COMMIT").await?;
-                Ok(Some(copied))
-            }
-        }
-    }
-}
-
 /// A repair of some keys.
-pub(super) struct KeysUnit<'a> {
-    pub(super) sink: &'a SelectSink,
-    pub(super) keys: &'a [Key],
+pub(crate) struct KeysUnit<'a> {
+    pub(crate) writer: &'a Writer,
+    pub(crate) keys: &'a [Key],
 }
 
 impl KeysUnit<'_> {
     /// Removes and copies in a transaction of its own, but for its commit.
-    pub(super) async fn write(&self, conn: &mut Conn) -> Result<CopiedRows, DriverError> {
-        let rows = self.rows();
+    pub(crate) async fn write(&self, conn: &mut Conn) -> Result<CopiedRows, DriverError> {
+        let rows = self.writer.rows_of(self.keys);
         let mut keys = self.keys.to_vec();
-        if self.reads_keys() {
+        let KeysDecision { reads_keys, how } = self.decision();
+        if reads_keys {
             for rows in &rows {
-                keys.extend(self.sink.keys_of(conn, rows).await?);
+                keys.extend(self.writer.keys_of(conn, rows).await?);
             }
         }
         conn.query_drop("START TRANSACTION").await?;
-        self.sink.remove(conn, &keys, APPLY_BYTES_MAX).await?;
-        let how = match self.sink.meeting() {
-            Meeting::Exclusive => Write::Insert,
-            Meeting::Replaces | Meeting::RemovedFirst => Write::Replace,
-        };
+        self.writer.remove(conn, &keys, APPLY_BYTES_MAX).await?;
         let mut copied = CopiedRows::default();
         for rows in rows {
-            copied.rows += self.sink.select(conn, (rows, None), how).await?.rows;
+            copied.rows += self.writer.select(conn, (rows, None), how).await?.rows;
         }
         Ok(copied)
     }
 
-    /// Returns which rows of the source have the keys.
-    fn rows(&self) -> Vec<Predicate> {
-        let side = self.sink.plan.source_side();
-        let sizes: Vec<usize> = self.keys.iter().map(Key::size_bytes).collect();
-        let limits = PieceLimits {
-            row_places: side.len(),
-            bytes: APPLY_BYTES_MAX,
-        };
-        let piece = |piece| Predicate::keys(self.keys.get(piece).unwrap_or_default(), side);
-        pieces(&sizes, limits).into_iter().map(piece).collect()
-    }
-
-    /// Returns whether the keys of the rows to copy are looked up first, to be
-    /// removed too: the source may take a key for another one that the target
-    /// tells from it, `'A'` for `'a'`, and nothing replaces the row of that one.
-    fn reads_keys(&self) -> bool {
-        self.sink.meeting() != Meeting::Replaces && !self.sink.plan.target_side().keeps_order()
+    fn decision(&self) -> KeysDecision {
+        KeysDecision::of(&self.writer.plan, self.writer.meeting())
     }
 }
 
@@ -209,7 +128,7 @@ impl Named for KeysUnit<'_> {
     }
 
     fn table(&self) -> &TableName {
-        &self.sink.plan.source().name
+        &self.writer.plan.source().name
     }
 }
 
@@ -218,7 +137,7 @@ impl Unit for KeysUnit<'_> {
 
     async fn run(&self, session: &mut Session, _unsure: bool) -> Result<CopiedRows, DriverError> {
         let conn = &mut session.conn;
-        let mut reads = Reads::left(self.reads_keys());
+        let mut reads = Reads::left(self.decision().reads_keys);
         loop {
             let done = self.write(conn).await;
             if let Some(copied) = reads.end(conn, done).await? {
@@ -232,7 +151,7 @@ impl Unit for KeysUnit<'_> {
     }
 }
 
-impl SelectSink {
+impl Writer {
     /// Copies the rows that `rows`, over the source's key, selects, or only the
     /// first of them in key order.
     async fn select(
@@ -245,7 +164,7 @@ impl SelectSink {
             Write::Insert => self.statements.insert_select(&rows),
             Write::Replace => self.statements.replace_select(&rows),
         };
-        let mut params = rows.into_params();
+        let mut params = self.source_params(rows);
         if let Some(rows_max) = rows_max {
             let order = self.plan.source_side().order_by();
             sql.push_str(&format!(" ORDER BY {order} LIMIT ?"));
@@ -257,32 +176,17 @@ impl SelectSink {
     }
 
     /// Reads the keys of the source's rows in a range.
-    async fn keys_of(&self, conn: &mut Conn, range: &Predicate) -> Result<Vec<Key>, DriverError> {
+    pub(crate) async fn keys_of(
+        &self,
+        conn: &mut Conn,
+        range: &Predicate,
+    ) -> Result<Vec<Key>, DriverError> {
         let sql = self.statements.keys(range);
-        let rows: Vec<Row> = conn.exec(sql, range.params().to_vec()).await?;
+        let rows: Vec<Row> = conn.exec(sql, self.source_params(range.clone())).await?;
         let side = self.plan.source_side();
         let keys = rows.into_iter().map(|row| side.read(&row.unwrap()));
         keys.collect::<Option<_>>()
             .ok_or_else(|| DriverError::Other("the server sent no usable key of a row".into()))
-    }
-
-    /// Removes the target's rows of some keys.
-    pub(super) async fn remove<K: std::borrow::Borrow<Key>>(
-        &self,
-        conn: &mut Conn,
-        keys: &[K],
-        bytes: usize,
-    ) -> Result<(), DriverError> {
-        let sizes: Vec<usize> = keys.iter().map(|key| key.borrow().size_bytes()).collect();
-        let side = self.plan.target_side();
-        let row_places = side.len();
-        for piece in pieces(&sizes, PieceLimits { row_places, bytes }) {
-            let keys = keys.get(piece).unwrap_or_default();
-            let params = Predicate::keys_params(keys.iter().map(std::borrow::Borrow::borrow), side);
-            conn.exec_drop(self.statements.delete(keys.len()), params)
-                .await?;
-        }
-        Ok(())
     }
 }
 
@@ -293,12 +197,6 @@ fn records(info: &str) -> Option<u64> {
     let rest = info.strip_prefix("Records: ")?;
     rest.split(' ').next()?.parse().ok()
 }
-
-/// Source: MySQL 9.7 "Server Error Message Reference".
-const ER_DUP_ENTRY: u16 = 1062;
-
-/// How often a chunk's keys are read when one of them came back meanwhile.
-const READS_MAX: u32 = 5;
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,9 @@ use mysql_async::{Conn, Error as DriverError, Value, prelude::Queryable};
 use oxferry_schema::{ErrorClass, Key, Predicate, TableName, classify, server_code};
 
 use super::{
-    batch::{ApplyUnit, RowTooLarge},
+    batch::ApplyUnit,
     chunk::{CopyUnit, KeysUnit},
+    rows::RowTooLarge,
 };
 use crate::{
     Connections, CopyError, WorkLimits,
@@ -16,7 +17,7 @@ use crate::{
 };
 
 /// Work that can be done in part, row after row, in an order of its own.
-pub(super) trait Trial: Unit {
+pub(crate) trait Trial: Unit {
     /// Does the work with the first `rows` rows alone, in a transaction that
     /// the caller rolls back; returns how many there were.
     fn attempt(
@@ -42,7 +43,7 @@ pub(super) trait Trial: Unit {
 }
 
 /// Does `unit`, and where the server refuses its data, finds the row.
-pub(super) async fn run<U: Trial>(
+pub(crate) async fn run<U: Trial>(
     connections: &Connections,
     unit: &U,
 ) -> Result<U::Output, CopyError> {
@@ -59,15 +60,8 @@ pub(super) async fn run<U: Trial>(
     else {
         return Err(failed);
     };
-    if let DriverError::Other(inner) = &source
-        && let Some(row) = inner.downcast_ref::<RowTooLarge>()
-    {
-        return Err(CopyError::RowTooLarge {
-            table,
-            key: row.key.clone(),
-            bytes: row.bytes,
-            limit: row.limit,
-        });
+    if let Some(error) = too_large(&source, &table) {
+        return Err(error);
     }
     if classify(&source) != ErrorClass::DataRefused {
         return Err(CopyError::Server {
@@ -77,9 +71,7 @@ pub(super) async fn run<U: Trial>(
             source,
         });
     }
-    let hint = row_number(&source);
-    let found = connections.run(&Search { unit, hint }).await;
-    let (key, source) = match found {
+    let (key, source) = match find(connections, unit, &source).await {
         Ok(Some(fault)) => (Some(fault.key), fault.source),
         Ok(None) => (None, source),
         Err(error) => {
@@ -98,10 +90,34 @@ pub(super) async fn run<U: Trial>(
     })
 }
 
+/// Says which row no packet has room for, where that is the matter.
+pub(crate) fn too_large(source: &DriverError, table: &TableName) -> Option<CopyError> {
+    let DriverError::Other(inner) = source else {
+        return None;
+    };
+    let row = inner.downcast_ref::<RowTooLarge>()?;
+    Some(CopyError::RowTooLarge {
+        table: table.clone(),
+        key: row.key.clone(),
+        bytes: row.bytes,
+        limit: row.limit,
+    })
+}
+
+/// Looks for the row that made the server say `source`.
+pub(crate) async fn find<U: Trial>(
+    connections: &Connections,
+    unit: &U,
+    source: &DriverError,
+) -> Result<Option<Fault>, CopyError> {
+    let hint = row_number(source);
+    connections.run(&Search { unit, hint }).await
+}
+
 /// The first row that is refused, with the server's words for it.
-struct Fault {
-    key: Key,
-    source: DriverError,
+pub(crate) struct Fault {
+    pub(crate) key: Key,
+    pub(crate) source: DriverError,
 }
 
 /// Does a piece of work in part, more and more of it, and never for good.
@@ -236,7 +252,7 @@ impl Trial for CopyUnit<'_> {
         key: &Key,
     ) -> Option<Result<u64, DriverError>> {
         let unit = KeysUnit {
-            sink: self.sink,
+            writer: self.writer,
             keys: std::slice::from_ref(key),
         };
         let copied = unit.write(&mut session.conn).await;
@@ -244,14 +260,14 @@ impl Trial for CopyUnit<'_> {
     }
 
     async fn key_at(&self, conn: &mut Conn, index: u64) -> Result<Option<Key>, DriverError> {
-        let side = self.sink.plan.source_side();
+        let side = self.writer.plan.source_side();
         let range = Predicate::range(self.range, side);
         let sql = format!(
             "{} ORDER BY {} LIMIT 1 OFFSET ?",
-            self.sink.statements.keys(&range),
+            self.writer.statements.keys(&range),
             side.order_by()
         );
-        let mut params = range.into_params();
+        let mut params = self.writer.source_params(range);
         params.push(Value::UInt(index));
         let row: Option<mysql_async::Row> = conn.exec_first(sql, params).await?;
         Ok(row.and_then(|row| side.read(&row.unwrap())))
@@ -285,7 +301,7 @@ impl Trial for ApplyUnit<'_> {
 /// Reads the column that the server names: `Data too long for column 'v' at
 /// row 3`, `Column 'v' cannot be null`. Source: MySQL 9.7 "Server Error Message
 /// Reference".
-fn column(error: &DriverError) -> Option<String> {
+pub(crate) fn column(error: &DriverError) -> Option<String> {
     let DriverError::Server(error) = error else {
         return None;
     };
@@ -317,7 +333,7 @@ const SEARCHES_MAX: u32 = 20;
 const ER_DUP_ENTRY: u16 = 1062;
 
 /// How long the row at fault is looked for.
-const SEARCH_MAX: Duration = Duration::from_secs(60);
+pub(crate) const SEARCH_MAX: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,189 @@
+//! Which rows of a table a job is about.
+
+use oxferry_schema::{Ident, TableName, Value};
+
+/// Selects the rows of one tenant, on the source and on the target.
+///
+/// It is a condition for the `WHERE` clause of each side, with parameters: no
+/// value stands in a statement's text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RowFilter {
+    source: Condition,
+    target: Condition,
+    access: Access,
+}
+
+/// One side's condition.
+#[derive(Clone, Debug, PartialEq)]
+struct Condition {
+    sql: String,
+    params: Vec<Value>,
+}
+
+/// By which index the source's rows of a filter are read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "the ways that a statement can say")]
+pub enum Access {
+    /// By this one: the table's key, or one that begins with the filter's
+    /// column; InnoDB has the primary key behind it, so that the rows of one
+    /// value come in key order.
+    Index(Ident),
+    /// By whichever the server thinks best.
+    Any,
+}
+
+/// How rows of a table without the tenant's column find their owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_structs, reason = "the names that a join takes")]
+pub struct Join {
+    /// The table's column that names the owner.
+    pub column: Ident,
+    /// The owner's table, on this side.
+    pub owner: TableName,
+    /// The owner's column that `column` refers to.
+    pub owner_key: Ident,
+    /// The owner's column that holds the tenant.
+    pub owner_tenant: Ident,
+}
+
+impl RowFilter {
+    /// Selects the rows whose column is `value`: `source_column` on the source,
+    /// `target_column` on the target.
+    ///
+    /// A text is compared in the column's own collation.
+    #[must_use]
+    pub fn equal(
+        (source_column, target_column): (&Ident, &Ident),
+        value: &Value,
+        access: Access,
+    ) -> Self {
+        let condition = |column: &Ident| Condition {
+            sql: format!("{column} = ?"),
+            params: vec![value.clone()],
+        };
+        Self {
+            source: condition(source_column),
+            target: condition(target_column),
+            access,
+        }
+    }
+
+    /// Selects the rows whose owner is of the tenant `value`: those of `source`
+    /// by its join, those of `target` by its own.
+    #[must_use]
+    pub fn joined(
+        (source, source_join): (&TableName, &Join),
+        (target, target_join): (&TableName, &Join),
+        value: &Value,
+        access: Access,
+    ) -> Self {
+        Self {
+            source: Condition::joined(source, source_join, value),
+            target: Condition::joined(target, target_join, value),
+            access,
+        }
+    }
+
+    /// Returns by which index the source's rows are read.
+    #[must_use]
+    pub const fn access(&self) -> &Access {
+        &self.access
+    }
+
+    /// Returns the source's condition, to stand behind another one: ` AND (…)`.
+    #[must_use]
+    pub fn source_sql(&self) -> String {
+        self.source.appended()
+    }
+
+    /// Returns the parameters of [`RowFilter::source_sql`].
+    #[must_use]
+    pub fn source_params(&self) -> Vec<Value> {
+        self.source.params.clone()
+    }
+
+    /// Returns the target's condition, to stand behind another one.
+    #[must_use]
+    pub fn target_sql(&self) -> String {
+        self.target.appended()
+    }
+
+    /// Returns the parameters of [`RowFilter::target_sql`].
+    #[must_use]
+    pub fn target_params(&self) -> Vec<Value> {
+        self.target.params.clone()
+    }
+}
+
+impl Condition {
+    /// The table's column is written with its table: the owner may have one of
+    /// the same name.
+    fn joined(table: &TableName, join: &Join, value: &Value) -> Self {
+        let Join {
+            column,
+            owner,
+            owner_key,
+            owner_tenant,
+        } = join;
+        Self {
+            sql: format!(
+                "EXISTS (SELECT 1 FROM {owner} AS oxferry_owner \
+                 WHERE oxferry_owner.{owner_key} = {table}.{column} \
+                 AND oxferry_owner.{owner_tenant} = ?)"
+            ),
+            params: vec![value.clone()],
+        }
+    }
+
+    fn appended(&self) -> String {
+        format!(" AND ({})", self.sql)
+    }
+}
+
+impl Access {
+    /// Returns what stands behind the table's name.
+    pub(crate) fn sql(&self) -> String {
+        match self {
+            Self::Index(index) => format!(" FORCE INDEX ({index})"),
+            Self::Any => String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::ident;
+
+    fn name(table: &str) -> TableName {
+        TableName::new(ident("d"), ident(table))
+    }
+
+    #[test]
+    fn a_column_is_compared_with_a_parameter() {
+        let columns = (&ident("shop"), &ident("sh`op"));
+        let filter = RowFilter::equal(columns, &Value::Int(7), Access::Index(ident("s")));
+        assert_eq!(filter.source_sql(), " AND (`shop` = ?)");
+        assert_eq!(filter.target_sql(), " AND (`sh``op` = ?)");
+        assert_eq!(filter.source_params(), [Value::Int(7)]);
+        assert_eq!(filter.access().sql(), " FORCE INDEX (`s`)");
+    }
+
+    #[test]
+    fn an_owner_is_looked_up_by_its_key() {
+        let join = Join {
+            column: ident("order"),
+            owner: name("orders"),
+            owner_key: ident("id"),
+            owner_tenant: ident("shop"),
+        };
+        let sides = ((&name("t"), &join), (&name("n"), &join));
+        let filter = RowFilter::joined(sides.0, sides.1, &Value::from("x"), Access::Any);
+        assert_eq!(
+            filter.target_sql(),
+            " AND (EXISTS (SELECT 1 FROM `d`.`orders` AS oxferry_owner WHERE \
+             oxferry_owner.`id` = `d`.`n`.`order` AND oxferry_owner.`shop` = ?))"
+        );
+        assert_eq!(filter.access().sql(), "");
+    }
+}
