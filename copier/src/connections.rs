@@ -18,6 +18,9 @@ use tokio::{
 
 use crate::{CopyError, error::Task};
 
+mod pair;
+
+pub(crate) use pair::{Pair, PairUnit, Side, SideError};
 
 /// How long the pieces of a job may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,6 +27,7 @@ mod plan;
 mod sink;
 mod sizer;
 mod statement;
+mod transfer;
 
 pub use change::{Batch, KeyedChange};
 pub use chunker::{Chunker, TableChunker};
@@ -39,3 +40,4 @@ pub use mark::Mark;
 pub use plan::{ColumnMap, CopyPlan, PlanError, new_unique_indexes};
 pub use sink::{Applied, CopiedRows, RowSink, SelectSink};
 pub use sizer::{ChunkLimits, ChunkSizer};
+pub use transfer::{Load, TransferSettings, TransferSink};

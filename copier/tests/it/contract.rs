@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
 use oxferry_copier::{
-    SelectSink, TableChunker,
+    SelectSink, TableChunker, TransferSink,
     conformance::{self, SinkBed},
     engine::Mode,
 };
 
-use crate::bed::{Bed, key};
+use crate::{
+    bed::{Bed, key},
+    pair::{LOADS, Pair},
+};
 
 struct RealBed(Bed, SelectSink);
 
@@ -32,6 +35,29 @@ impl SinkBed for RealBed {
     async fn target(&mut self) -> Vec<(i64, i64)> {
         let rows = "SELECT * FROM n ORDER BY id";
         self.0.conn.query(rows).await.unwrap()
+    }
+}
+
+struct TwoBeds(Pair, TransferSink);
+
+impl SinkBed for TwoBeds {
+    type Sink = TransferSink;
+
+    fn sink(&self) -> &TransferSink {
+        &self.1
+    }
+
+    async fn fill(&mut self, source: &[(i64, i64)], target: &[(i64, i64)]) {
+        for (bed, rows) in [(&mut self.0.source, source), (&mut self.0.target, target)] {
+            bed.run("DELETE FROM t").await;
+            let done = bed.conn.exec_batch("INSERT INTO t VALUES (?, ?)", rows);
+            done.await.unwrap();
+        }
+    }
+
+    async fn target(&mut self) -> Vec<(i64, i64)> {
+        let rows = "SELECT * FROM t ORDER BY id";
+        self.0.target.conn.query(rows).await.unwrap()
     }
 }
 
@@ -70,5 +96,16 @@ async fn the_select_sink_keeps_the_contract_in_both_modes() {
         .await;
         let sink = bed.sink(mode).await;
         conformance::sinks(&mut RealBed(bed, sink)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_transfer_sink_keeps_the_contract_in_both_modes_and_ways() {
+    for mode in [Mode::Ranged, Mode::Ordered] {
+        for load in LOADS {
+            let mut pair = Pair::new(&["CREATE TABLE t (id BIGINT PRIMARY KEY, v BIGINT)"]).await;
+            let sink = pair.sink(mode, load).await;
+            conformance::sinks(&mut TwoBeds(pair, sink)).await;
+        }
     }
 }

@@ -15,6 +15,8 @@ mod contract;
 mod copying;
 mod faults;
 mod indexes;
+mod pair;
 mod refusals;
 mod shapes;
+mod transfer;
 mod values;
