@@ -12,6 +12,7 @@ mod report;
 mod rescue;
 mod run;
 mod source;
+mod told;
 mod undo;
 
 use mysql_async::Opts;

@@ -255,3 +255,182 @@ impl Course {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Shape = Shape {
+        lock_hook: true,
+        lock: true,
+        announce: true,
+        unlock_hook: true,
+    };
+
+    const fn failed(passing: bool, maybe: bool) -> Ended {
+        Ended::Failed { passing, maybe }
+    }
+
+    /// Goes the whole way; what `fail` names, fails so. Returns the steps, with
+    /// every pause as one of zero length, and the verdict.
+    fn go(
+        shape: Shape,
+        attempts: u32,
+        fail: impl Fn(u32, SwitchStep) -> Option<Ended>,
+    ) -> (Vec<SwitchStep>, Verdict) {
+        let mut course = Course::new(shape, NonZeroU32::new(attempts).unwrap());
+        let mut steps = Vec::new();
+        loop {
+            match course.next() {
+                Next::End(verdict) => return (steps, verdict),
+                Next::Step(step) => {
+                    let ended = fail(course.attempt(), step).unwrap_or(Ended::Done);
+                    let is_pause = matches!(step, SwitchStep::Pause(_));
+                    steps.push(if is_pause {
+                        SwitchStep::Pause(Duration::ZERO)
+                    } else {
+                        step
+                    });
+                    course.handle(ended, 0.5);
+                }
+            }
+        }
+    }
+
+    use SwitchStep as S;
+
+    #[test]
+    fn a_switch_that_goes_well_does_every_step_once_and_in_order() {
+        let (steps, verdict) = go(ALL, 3, |_, _| None);
+        assert_eq!(
+            steps,
+            [
+                S::Quiesce,
+                S::Check,
+                S::Remember,
+                S::LockHook,
+                S::Lock,
+                S::Finish,
+                S::Holds,
+                S::RememberAnnounced,
+                S::Announce,
+                S::Held,
+                S::LetGo,
+                S::UnlockHook,
+                S::Forget
+            ]
+        );
+        assert_eq!(verdict, Verdict::Switched);
+    }
+
+    #[test]
+    fn what_fails_under_the_lock_is_undone_in_reverse_and_tried_again() {
+        let (steps, verdict) = go(ALL, 2, |attempt, step| {
+            (attempt == 1 && step == S::Finish).then_some(failed(true, false))
+        });
+        let back = [
+            S::Finish,
+            S::Unlock,
+            S::UnlockHook,
+            S::Forget,
+            S::Release,
+            S::Pause(Duration::ZERO),
+            S::Quiesce,
+        ];
+        assert_eq!(steps[5..12], back);
+        assert_eq!(verdict, Verdict::Switched);
+    }
+
+    #[test]
+    fn before_anything_is_done_there_is_nothing_to_undo() {
+        let (steps, verdict) = go(ALL, 1, |_, step| {
+            (step == S::Check).then_some(failed(true, false))
+        });
+        assert_eq!(steps, [S::Quiesce, S::Check, S::Release]);
+        assert_eq!(verdict, Verdict::Failed);
+    }
+
+    #[test]
+    fn a_lock_hook_that_may_have_locked_is_unlocked_and_one_that_never_ran_is_not() {
+        for maybe in [true, false] {
+            let (steps, _) = go(ALL, 1, |_, step| {
+                (step == S::LockHook).then_some(failed(false, maybe))
+            });
+            assert_eq!(steps.contains(&S::UnlockHook), maybe);
+            assert!(!steps.contains(&S::Unlock) && steps.contains(&S::Forget));
+        }
+    }
+
+    #[test]
+    fn a_refused_announcement_is_undone_and_not_made_again() {
+        let (steps, verdict) = go(ALL, 5, |_, step| {
+            (step == S::Announce).then_some(failed(true, false))
+        });
+        assert!(steps.ends_with(&[S::Unlock, S::UnlockHook, S::Forget, S::Release]));
+        assert_eq!(verdict, Verdict::Failed);
+    }
+
+    #[test]
+    fn an_announcement_that_may_be_made_leaves_the_source_as_it_is() {
+        for step in [S::Announce, S::Held] {
+            let (steps, verdict) = go(ALL, 5, |_, now| (now == step).then_some(failed(true, true)));
+            assert_eq!((steps.last(), verdict), (Some(&step), Verdict::Unknown));
+        }
+    }
+
+    #[test]
+    fn a_source_that_stays_locked_is_remembered_and_not_tried_again() {
+        for stuck in [S::Unlock, S::UnlockHook] {
+            let (steps, verdict) = go(ALL, 5, |_, step| {
+                [S::Finish, stuck]
+                    .contains(&step)
+                    .then_some(failed(true, false))
+            });
+            assert!(!steps.contains(&S::Forget) && steps.contains(&S::UnlockHook));
+            assert_eq!(
+                (steps.last(), verdict),
+                (Some(&S::Release), Verdict::Failed)
+            );
+        }
+    }
+
+    #[test]
+    fn what_fails_after_the_switch_does_not_take_it_back() {
+        for late in [S::LetGo, S::UnlockHook, S::Forget] {
+            let (steps, verdict) = go(ALL, 5, |_, step| {
+                (step == late).then_some(failed(true, true))
+            });
+            assert!(steps.ends_with(&[S::LetGo, S::UnlockHook, S::Forget]));
+            assert_eq!(verdict, Verdict::Switched);
+        }
+    }
+
+    /// Every two steps fail, having had their effect all the same.
+    #[test]
+    fn no_course_ends_with_a_lock_that_was_not_tried_to_undo() {
+        for bits in 0..16_u8 {
+            let shape = Shape {
+                lock_hook: bits & 1 > 0,
+                lock: bits & 2 > 0,
+                announce: bits & 4 > 0,
+                unlock_hook: bits & 8 > 0,
+            };
+            let (steps, _) = go(shape, 2, |_, _| None);
+            let pairs = steps
+                .iter()
+                .flat_map(|one| steps.iter().map(move |two| [*one, *two]));
+            for (pair, passing) in pairs.flat_map(|pair| [(pair, true), (pair, false)]) {
+                let (went, verdict) = go(shape, 2, |_, step| {
+                    pair.contains(&step).then_some(failed(passing, true))
+                });
+                let last = |of: &[SwitchStep]| went.iter().rposition(|step| of.contains(step));
+                let server = last(&[S::Lock]) <= last(&[S::Unlock, S::LetGo]);
+                let hook = !shape.unlock_hook || last(&[S::LockHook]) <= last(&[S::UnlockHook]);
+                assert!(
+                    verdict == Verdict::Unknown || server && hook,
+                    "{pair:?}: {went:?}"
+                );
+            }
+        }
+    }
+}

@@ -7,8 +7,8 @@ use oxferry_schema::{CONNECT_DEADLINE, ErrorClass, classify};
 use tokio::time::{sleep, timeout};
 
 use super::{
-    AfterSwitch, Aftermath, Course, Ended, Leftover, LockedSource, ReadOnly, SourceLock,
-    SwitchError, SwitchFinish, SwitchPlan, SwitchReport, SwitchStep,
+    AfterSwitch, Aftermath, Course, Leftover, LockedSource, ReadOnly, SourceLock, SwitchError,
+    SwitchFinish, SwitchPlan, SwitchStep,
     acquire::acquire,
     checks::check,
     report::Blocked,
@@ -28,18 +28,18 @@ pub(super) struct Run<'a, F: SwitchFinish> {
     finish: &'a mut F,
     pub(super) course: Course,
     /// What the source was like before this attempt.
-    before: ReadOnly,
+    pub(super) before: ReadOnly,
     leftover: Leftover,
     session: Option<Session>,
     /// How to undo the lock that was asked for.
     pub(super) undo: Option<Undo>,
     locked: Option<LockedSource>,
-    lock_wait: Duration,
-    blocked: Blocked,
+    pub(super) lock_wait: Duration,
+    pub(super) blocked: Blocked,
     /// The failure that the attempt, and perhaps the switch, ends with.
-    failure: Option<(SwitchStep, SwitchError)>,
-    aftermath: Aftermath,
-    afterwards: Vec<SwitchError>,
+    pub(super) failure: Option<(SwitchStep, SwitchError)>,
+    pub(super) aftermath: Aftermath,
+    pub(super) afterwards: Vec<SwitchError>,
 }
 
 /// A step that failed.
@@ -339,111 +339,6 @@ impl<'a, F: SwitchFinish> Run<'a, F> {
         self.undo = None;
         Ok(())
     }
-
-    /// Takes note of what the step did to the source.
-    pub(super) fn note(&mut self, step: SwitchStep, ended: Ended) {
-        use SwitchStep as S;
-        let done = ended == Ended::Done;
-        let may_be_done = !matches!(ended, Ended::Failed { maybe: false, .. });
-        let lock = self.undo.as_ref().map_or("source locked", Undo::what);
-        match step {
-            S::Quiesce => self.aftermath = Aftermath::default(),
-            S::LockHook if may_be_done => self.aftermath.done.push(BY_HOOK),
-            S::Lock if may_be_done => self.aftermath.done.push(lock),
-            S::Unlock if done => {
-                let by_server = self.aftermath.done.iter().find(|what| **what != BY_HOOK);
-                self.aftermath.undone.extend(by_server.copied());
-            }
-            S::UnlockHook if done && !self.course.is_switched() => {
-                self.aftermath.undone.push(BY_HOOK);
-            }
-            S::LetGo | S::Forget if done && self.course.is_switched() => self.blocked.end(),
-            _ => {}
-        }
-    }
-
-    pub(super) fn note_failure(&mut self, step: SwitchStep, error: SwitchError) {
-        use SwitchStep as S;
-        let what = match step {
-            S::LetGo | S::Unlock => self.undo.as_ref().map_or("source locked", Undo::what),
-            S::UnlockHook => BY_HOOK,
-            S::Forget => "what a crash would leave is still stored",
-            _ => {
-                self.failure = Some((step, error));
-                return;
-            }
-        };
-        if self.course.is_switched() {
-            self.afterwards.push(error);
-        } else {
-            self.aftermath.left.push((what, Some(error)));
-        }
-    }
-
-    fn put_off(&mut self, pause: Duration) {
-        let Some((step, error)) = self.failure.take() else {
-            return;
-        };
-        let cause: &(dyn std::error::Error + 'static) = &error;
-        tracing::warn!(
-            error = cause,
-            failed = self.course.attempt().saturating_sub(1),
-            step = step.doing(),
-            pause = %format_args!("{pause:.1?}"),
-            "switch put off"
-        );
-    }
-
-    pub(super) fn report(&mut self, attempts: u32) -> SwitchReport {
-        self.blocked.end();
-        let remains = match self.plan.lock {
-            SourceLock::Rename => Some(super::error::RENAMED),
-            SourceLock::ReadOnly if self.plan.after != AfterSwitch::Restore => {
-                Some("source set read-only")
-            }
-            _ => None,
-        };
-        SwitchReport {
-            attempts,
-            lock_wait: self.lock_wait,
-            blocked_longest: self.blocked.longest,
-            blocked_total: self.blocked.total,
-            was_read_only: self.before.read_only,
-            remains,
-            afterwards: std::mem::take(&mut self.afterwards),
-        }
-    }
-
-    pub(super) fn given_up(&mut self, attempts: u32) -> SwitchError {
-        let (step, cause) = self.cause();
-        SwitchError::GivenUp {
-            attempts,
-            step,
-            aftermath: std::mem::take(&mut self.aftermath),
-            cause: Box::new(cause),
-        }
-    }
-
-    pub(super) fn ambiguous(&mut self) -> SwitchError {
-        let (_, cause) = self.cause();
-        let mut aftermath = std::mem::take(&mut self.aftermath);
-        for what in aftermath.done.clone() {
-            if self.plan.lock == SourceLock::LockTables && what != BY_HOOK {
-                aftermath.undone.push(what);
-            } else {
-                aftermath.left.push((what, None));
-            }
-        }
-        SwitchError::Ambiguous {
-            aftermath,
-            cause: Box::new(cause),
-        }
-    }
-
-    fn cause(&mut self) -> (SwitchStep, SwitchError) {
-        let failure = self.failure.take();
-        failure.unwrap_or((SwitchStep::Release, SwitchError::Interrupted))
-    }
 }
 
 /// Looks every second whether the lock holds; ends when it doesn't.
@@ -495,6 +390,3 @@ fn is_connection_lost(error: &SwitchError) -> bool {
         _ => false,
     }
 }
-
-/// What an [`Aftermath`] calls the work of hook `lock-source`.
-const BY_HOOK: &str = "hook lock-source called";

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use oxferry_cutover::{CutoverError, SwapReport, TablesSeen, swap};
+use oxferry_cutover::{CutoverError, SourceLock, SwapReport, TablesSeen, swap, switch};
 use oxferry_schema::Remedy;
 use oxferry_testkit::wait::eventually;
 use tokio::sync::oneshot;
 
 use crate::{
+    mover::{Do, Mover},
     proxy::{Cut, Proxy},
     toy::{Place, Toy, Way},
 };
@@ -100,4 +101,38 @@ async fn a_host_that_vanishes_under_the_lock_blocks_writes_for_seconds_only() {
     .await
     .unwrap();
     assert_eq!(place.tables().await, ["_t_oxnew", "t"]);
+}
+
+#[tokio::test]
+async fn a_locking_rename_whose_answer_is_lost_is_taken_back_and_made_again() {
+    for cut in [Cut::Before, Cut::After] {
+        let place = Place::new().await;
+        let proxy = Proxy::start(place.opts(), Some(cut)).await;
+        let plan = place.switch_plan(SourceLock::Rename);
+        let plan = plan.with_attempts_max(2.try_into().unwrap());
+        let mut mover = Mover::new(&place, Do::Count);
+        let report = switch(&proxy.opts(), &place.opts(), &plan, &mut mover)
+            .await
+            .unwrap();
+        assert_eq!((report.attempts, mover.released), (2, 1));
+        assert_eq!(place.tables().await, ["_t_oxnew", "_t_oxold"]);
+    }
+}
+
+#[tokio::test]
+async fn a_locking_rename_that_fits_no_outcome_is_ambiguous() {
+    let place = Place::new().await;
+    let meddle = Cut::Meddle(format!("CREATE TABLE {} (id INT)", place.pair.old));
+    let proxy = Proxy::start(place.opts(), Some(meddle)).await;
+    let plan = place.switch_plan(SourceLock::Rename);
+    let mut mover = Mover::new(&place, Do::Count);
+    let error = switch(&proxy.opts(), &place.opts(), &plan, &mut mover)
+        .await
+        .unwrap_err();
+    assert_eq!(error.remedy(), Remedy::Ambiguous);
+    assert!(
+        error
+            .to_string()
+            .contains("NOT undone: source tables renamed")
+    );
 }
