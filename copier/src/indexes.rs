@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mysql_async::{Conn, Error as DriverError, Row, prelude::Queryable};
-use oxferry_schema::{Ident, Table, TableName, server_code};
+use oxferry_schema::{Ident, OWN_DDL_COMMENT, Table, TableName, server_code};
 
 use crate::{
     Connections, CopyError, WorkLimits,
@@ -168,7 +168,12 @@ impl DeferredIndexes {
             }
         };
         let clauses = (!clauses.is_empty()).then(|| clauses.join(", "))?;
-        Some(format!("ALTER TABLE {} {clauses}", self.table))
+        // The comment tells the job's own statements from others' in the target's
+        // binary log.
+        Some(format!(
+            "ALTER TABLE {OWN_DDL_COMMENT} {} {clauses}",
+            self.table
+        ))
     }
 }
 
@@ -438,7 +443,7 @@ mod tests {
         assert_eq!(plan.unique_names().collect::<Vec<_>>(), [&ident("u")]);
         assert_eq!(
             plan.sql(Step::Drop, CREATE).unwrap(),
-            "ALTER TABLE `d`.`n` DROP INDEX `u`, DROP INDEX `b``c`"
+            "ALTER TABLE /* oxferry */ `d`.`n` DROP INDEX `u`, DROP INDEX `b``c`"
         );
         assert_eq!(
             plan.sql(Step::Build(BuildSettings::default()), CREATE),
@@ -446,7 +451,7 @@ mod tests {
         );
         assert_eq!(
             plan.sql(Step::Build(BuildSettings::default()), "").unwrap(),
-            "ALTER TABLE `d`.`n` ADD UNIQUE KEY `u` (`a`), \
+            "ALTER TABLE /* oxferry */ `d`.`n` ADD UNIQUE KEY `u` (`a`), \
              ADD KEY `b``c` (`a`,`id`) /*!80000 INVISIBLE */"
         );
     }
