@@ -2,12 +2,14 @@
 
 use std::error::Error;
 
-use oxferry_copier::{Load, RowSink, engine::Mode};
-use oxferry_schema::KeyRange;
+use mysql_async::prelude::Queryable;
+use oxferry_copier::{CopyError, Load, Mark, RowSink, TransferSettings, engine::Mode};
+use oxferry_schema::{KeyRange, Value};
 
 use crate::{
-    bed::key,
+    bed::{batch, delete, key, upsert},
     pair::{LOADS, Pair},
+    values::images,
 };
 
 /// A column of each type, with values that are easily bent.
@@ -178,6 +180,220 @@ async fn values_of_every_type_arrive_as_they_are() {
             sink.copy_keys(&keys).await.unwrap();
             pair.assert_equal(BYTES, &format!("{what}, by key")).await;
             pair.empty().await;
+            let changes = images(&mut pair.source).await;
+            sink.apply(&batch(changes)).await.unwrap();
+            pair.assert_equal(BYTES, &format!("{what}, applied")).await;
+            pair.empty().await;
         }
     }
+}
+
+/// Documents with values whose types their text doesn't tell.
+const DOCUMENTS: [&str; 13] = [
+    "CAST(1.10 AS JSON)",
+    "JSON_OBJECT('a \"b', CAST(5.25 AS DECIMAL(8,2)), 'i', 5)",
+    "JSON_ARRAY(1, 1.5, 1e0, CAST(5 AS DECIMAL(9,0)), CAST('0.5' AS DECIMAL(65,30)))",
+    "JSON_OBJECT('ü\n', JSON_OBJECT('', JSON_ARRAY('x', CAST('2020-01-02' AS DATE))))",
+    "JSON_ARRAY(CAST('2020-01-02 03:04:05.000006' AS DATETIME(6)), TIMESTAMP'2020-01-02 03:04:05')",
+    "JSON_ARRAY(CAST('-838:59:58.000001' AS TIME(6)), CAST('00:00:01' AS TIME))",
+    "JSON_ARRAY(x'00ff0a', b'1010', CAST('a' AS BINARY(3)))",
+    "CAST(CAST('2020-01-02' AS DATE) AS JSON)",
+    "JSON_ARRAY('base64:type15:AGE=', '2020-01-02', '1.10', 1.10)",
+    "JSON_OBJECT('deep', JSON_ARRAY(JSON_ARRAY(JSON_OBJECT('x', JSON_ARRAY(-0.5)))))",
+    "JSON_ARRAY(123456789012345678901234567890.12, -7.00, CAST(0 AS DECIMAL(5,2)))",
+    "JSON_ARRAY(CAST(18446744073709551615 AS UNSIGNED), TRUE, NULL)",
+    "NULL",
+];
+
+/// All that a server tells of a document.
+const DOCUMENT: &str = "SELECT CONCAT_WS(' ', id, IFNULL(CAST(c AS CHAR), 'NULL'), \
+     JSON_STORAGE_SIZE(c), JSON_TYPE(c), \
+     (SELECT GROUP_CONCAT(CONCAT(JSON_TYPE(v), ' ', JSON_STORAGE_SIZE(v)) ORDER BY n) \
+      FROM JSON_TABLE(c, '$**.*' COLUMNS (n FOR ORDINALITY, v JSON PATH '$')) a), \
+     (SELECT GROUP_CONCAT(CONCAT(JSON_TYPE(v), ' ', JSON_STORAGE_SIZE(v)) ORDER BY n) \
+      FROM JSON_TABLE(c, '$**[*]' COLUMNS (n FOR ORDINALITY, v JSON PATH '$')) b)) FROM t ORDER BY id";
+
+#[tokio::test]
+async fn documents_keep_types_and_sizes() {
+    let mut pair = Pair::new(&["CREATE TABLE t (id INT PRIMARY KEY, c JSON, d JSON)"]).await;
+    for (id, document) in DOCUMENTS.iter().enumerate() {
+        let insert = format!("INSERT INTO t VALUES ({id}, {document}, JSON_ARRAY({document}))");
+        pair.source.run(&insert).await;
+    }
+    for load in LOADS {
+        let sink = pair.sink(Mode::Ranged, load).await;
+        let copied = sink.copy(&KeyRange::ALL, false).await;
+        let copied = copied.unwrap_or_else(|e| panic!("{e}: {:?}", e.source()));
+        assert_eq!(copied.rows, DOCUMENTS.len() as u64);
+        pair.assert_equal(DOCUMENT, "copied").await;
+        let others = DOCUMENT.replace("(c", "(d");
+        pair.assert_equal(&others, "copied").await;
+        pair.target.run("UPDATE t SET c = NULL").await;
+        let keys: Vec<_> = (0..13).map(|id| key(&[id])).collect();
+        sink.copy_keys(&keys).await.unwrap();
+        pair.assert_equal(DOCUMENT, "by key").await;
+        pair.empty().await;
+    }
+}
+
+#[tokio::test]
+async fn a_table_with_hidden_and_computed_columns_in_another_order_is_copied() {
+    let mut pair = Pair::new(&[]).await;
+    pair.source
+        .run("CREATE TABLE t (a INT, g INT AS (a + 1) STORED, id INT PRIMARY KEY, h INT INVISIBLE)")
+        .await;
+    pair.target
+        .run("CREATE TABLE t (id INT PRIMARY KEY, h INT INVISIBLE, a INT, g INT AS (a + 1) STORED)")
+        .await;
+    pair.source
+        .run("INSERT INTO t (id, a, h) VALUES (0, 1, 2), (-4, NULL, 7)")
+        .await;
+    for load in LOADS {
+        let sink = pair.sink(Mode::Ranged, load).await;
+        assert_eq!(sink.copy(&KeyRange::ALL, false).await.unwrap().rows, 2);
+        let rows = "SELECT CONCAT_WS(' ', id, a, g, h) FROM t ORDER BY id";
+        pair.assert_equal(rows, "copied").await;
+        pair.empty().await;
+    }
+}
+
+#[tokio::test]
+async fn a_row_that_a_load_would_skip_is_an_error_that_names_it() {
+    let mut pair = Pair::new(&["CREATE TABLE t (id INT PRIMARY KEY, v INT)"]).await;
+    pair.source
+        .run("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+        .await;
+    for load in LOADS {
+        pair.empty().await;
+        pair.target.run("INSERT INTO t VALUES (2, 2)").await;
+        let sink = pair.sink(Mode::Ranged, load).await;
+        let error = sink.copy(&KeyRange::ALL, false).await.unwrap_err();
+        let CopyError::Refused { place, source, .. } = error else {
+            panic!("{error}: {:?}", error.source());
+        };
+        assert_eq!(place.key, Some(key(&[2])));
+        assert!(
+            source.to_string().contains("Duplicate entry '2'"),
+            "{source}"
+        );
+        assert_eq!(pair.target.texts("SELECT COUNT(*) FROM t").await, ["1"]);
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_a_load_would_bend_is_an_error_that_names_it() {
+    let mut pair = Pair::new(&[]).await;
+    let table = "CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT";
+    pair.source.run(&format!("{table})")).await;
+    pair.target
+        .run(&format!("{table} NOT NULL, CONSTRAINT low CHECK (v < 9))"))
+        .await;
+    pair.source
+        .run("INSERT INTO t VALUES (1, 1, 1), (2, 2, 2)")
+        .await;
+    for (row, named, column) in [
+        ("(5, 9, 1)", "Check constraint 'low' is violated", None),
+        ("(5, 1, NULL)", "Column 'w' cannot be null", Some("w")),
+    ] {
+        pair.source.run("DELETE FROM t WHERE id = 5").await;
+        pair.source
+            .run(&format!("INSERT INTO t VALUES {row}"))
+            .await;
+        for load in LOADS {
+            let sink = pair.sink(Mode::Ranged, load).await;
+            let error = sink.copy(&KeyRange::ALL, false).await.unwrap_err();
+            let CopyError::Refused { place, source, .. } = error else {
+                panic!("{error}: {:?}", error.source());
+            };
+            assert_eq!(place.key, Some(key(&[5])), "{row}");
+            assert_eq!(place.column.as_deref(), column);
+            assert!(source.to_string().contains(named), "{source}");
+            assert_eq!(pair.target.texts("SELECT COUNT(*) FROM t").await, ["0"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_is_no_member_of_its_list_arrives() {
+    let mut pair = Pair::new(&["CREATE TABLE t (id INT PRIMARY KEY, c ENUM('a', '0'))"]).await;
+    pair.source.run("SET SESSION sql_mode = ''").await;
+    pair.source
+        .run("INSERT INTO t VALUES (1, ''), (2, 'a'), (3, '0')")
+        .await;
+    for load in LOADS {
+        let sink = pair.sink(Mode::Ranged, load).await;
+        assert_eq!(sink.copy(&KeyRange::ALL, false).await.unwrap().rows, 3);
+        pair.assert_equal("SELECT c + 0 FROM t ORDER BY id", "copied")
+            .await;
+        pair.empty().await;
+    }
+}
+
+#[tokio::test]
+async fn a_target_that_stops_to_take_loads_gets_statements() {
+    let mut pair = Pair::new(&["CREATE TABLE t (id INT PRIMARY KEY, v INT)"]).await;
+    pair.source.run("INSERT INTO t VALUES (1, 1), (2, 2)").await;
+    // The sink of before goes the other way: the test's own server has it off.
+    std::mem::swap(&mut pair.source, &mut pair.target);
+    pair.source.run("INSERT INTO t VALUES (1, 1), (2, 2)").await;
+    pair.empty().await;
+    let chosen = Load::choose(&mut pair.target.conn).await.unwrap();
+    assert_eq!(chosen, Load::Statements);
+    let chosen = Load::choose(&mut pair.source.conn).await.unwrap();
+    assert_eq!(chosen, Load::LocalInfile);
+    let sink = pair.sink(Mode::Ranged, Load::LocalInfile).await;
+    assert_eq!(sink.copy(&KeyRange::ALL, false).await.unwrap().rows, 2);
+    pair.assert_equal("SELECT CONCAT(id, v) FROM t ORDER BY id", "copied")
+        .await;
+}
+
+#[tokio::test]
+async fn each_transaction_begins_with_the_mark() {
+    let mut pair = Pair::new(&["CREATE TABLE t (id INT PRIMARY KEY, v INT)"]).await;
+    pair.source.run("INSERT INTO t VALUES (1, 1), (2, 2)").await;
+    pair.target
+        .run("CREATE TABLE state (job VARCHAR(255) PRIMARY KEY, sequence BIGINT UNSIGNED, payload LONGTEXT)")
+        .await;
+    for load in LOADS {
+        let plan = pair.plan(Mode::Ranged).await;
+        let table = pair.target.name("state");
+        let mark = Some(Mark { table });
+        let sink = pair.sink_with(plan, TransferSettings { load, mark }).await;
+        sink.copy(&KeyRange::ALL, true).await.unwrap();
+        sink.copy_keys(&[key(&[1])]).await.unwrap();
+        sink.apply(&batch([upsert(1, [Value::Int(5)]), delete(2)]))
+            .await
+            .unwrap();
+        let mut conn = pair.target.schema.conn().await.unwrap();
+        sink.apply_on(&mut conn, &batch([upsert(1, [Value::Int(1)])]))
+            .await
+            .unwrap();
+    }
+    let marks = "SELECT SUM(sequence) FROM state";
+    assert_eq!(pair.target.texts(marks).await, ["8"]);
+    let logs: Vec<mysql_async::Row> = pair.target.conn.query("SHOW BINARY LOGS").await.unwrap();
+    let mut begins = true;
+    let mut count = 0;
+    for log in logs {
+        let name: String = log.get(0).unwrap();
+        let events: Vec<mysql_async::Row> = pair
+            .target
+            .conn
+            .query(format!("SHOW BINLOG EVENTS IN '{name}'"))
+            .await
+            .unwrap();
+        for event in events {
+            let (kind, info): (String, String) = (event.get(2).unwrap(), event.get(5).unwrap());
+            match kind.as_str() {
+                "Query" => begins = info.starts_with("BEGIN"),
+                "Table_map" if info.contains(&format!("({}.", pair.target.schema.name())) => {
+                    assert!(!begins || info.ends_with(".state)"), "{info}");
+                    count += u64::from(begins);
+                    begins = false;
+                }
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(count, 8);
 }

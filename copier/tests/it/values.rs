@@ -7,7 +7,7 @@ use oxferry_schema::{Column, JsonLeaf, JsonValue, KeyRange, Row, Value};
 use crate::bed::{Bed, batch, key};
 
 /// Reads `t` as the binary log would show it: see `oxferry_schema::Row`.
-async fn images(bed: &mut Bed) -> Vec<KeyedChange> {
+pub(crate) async fn images(bed: &mut Bed) -> Vec<KeyedChange> {
     let table = bed.table("t").await;
     let select: Vec<String> = table.columns.iter().map(read).collect();
     let sql = format!("SELECT {} FROM t ORDER BY id", select.join(", "));
