@@ -6,9 +6,10 @@ use mysql_async::{Error as DriverError, Value, prelude::Queryable};
 use oxferry_schema::{Ident, Key, KeyRange, KeySide, Predicate, TableName};
 
 use crate::{
-    Connections, CopyError, WorkLimits,
+    Connections, CopyError, RowFilter, WorkLimits,
     connections::{Named, Session, Unit},
     error::Task,
+    filter::Access,
 };
 
 /// Cuts a table into ranges, in key order.
@@ -40,6 +41,8 @@ pub struct TableChunker {
     table: TableName,
     index: Ident,
     side: KeySide,
+    /// Which rows alone count.
+    filter: Option<RowFilter>,
     /// What is left, the next part last.
     left: Vec<KeyRange>,
 }
@@ -63,8 +66,16 @@ impl TableChunker {
             table: table.clone(),
             index,
             side,
+            filter: None,
             left,
         }
+    }
+
+    /// Counts only the source's rows that `filter` selects, read as it says.
+    #[must_use]
+    pub fn with_filter(mut self, filter: Option<RowFilter>) -> Self {
+        self.filter = filter;
+        self
     }
 }
 
@@ -77,6 +88,7 @@ impl Chunker for TableChunker {
             table: &self.table,
             index: &self.index,
             side: &self.side,
+            filter: self.filter.as_ref(),
             range,
             rows: rows.max(1),
         };
@@ -103,18 +115,22 @@ struct Boundary<'a> {
     table: &'a TableName,
     index: &'a Ident,
     side: &'a KeySide,
+    filter: Option<&'a RowFilter>,
     range: &'a KeyRange,
     rows: u64,
 }
 
 impl Boundary<'_> {
     fn sql(&self, within: &Predicate) -> String {
+        let own = Access::Index(self.index.clone());
+        let access = self.filter.map_or(&own, RowFilter::access);
         format!(
-            "SELECT {} FROM {} FORCE INDEX ({}) WHERE {} ORDER BY {} LIMIT 1 OFFSET ?",
+            "SELECT {} FROM {}{} WHERE {}{} ORDER BY {} LIMIT 1 OFFSET ?",
             self.side.select_list(),
             self.table,
-            self.index,
+            access.sql(),
             within.sql(),
+            self.filter.map(RowFilter::source_sql).unwrap_or_default(),
             self.side.order_by()
         )
     }
@@ -137,6 +153,7 @@ impl Unit for Boundary<'_> {
         let within = Predicate::range(self.range, self.side);
         let sql = self.sql(&within);
         let mut params = within.into_params();
+        params.extend(self.filter.into_iter().flat_map(RowFilter::source_params));
         params.push(Value::UInt(self.rows));
         let row: Option<mysql_async::Row> = session.conn.exec_first(sql, params).await?;
         row.map(|row| key_of(&row.unwrap(), self.side)).transpose()

@@ -11,6 +11,9 @@ pub struct RowFilter {
     source: Condition,
     target: Condition,
     access: Access,
+    /// Whether the target's condition holds for single rows alone, whose key
+    /// is the tenant's anyway, and says nothing of a range.
+    by_keys: bool,
 }
 
 /// One side's condition.
@@ -65,11 +68,16 @@ impl RowFilter {
             source: condition(source_column),
             target: condition(target_column),
             access,
+            by_keys: false,
         }
     }
 
-    /// Selects the rows whose owner is of the tenant `value`: those of `source`
-    /// by its join, those of `target` by its own.
+    /// Selects the rows of `source` whose owner is of the tenant `value`.
+    ///
+    /// On the target an owner may be still to come, so what a row belongs to
+    /// isn't known there: `target_join` only keeps rows safe that have an owner
+    /// of another tenant. Rows are removed by the source's keys, and a plan
+    /// with this filter is copied *ordered*, where no range needs emptying.
     #[must_use]
     pub fn joined(
         (source, source_join): (&TableName, &Join),
@@ -79,9 +87,16 @@ impl RowFilter {
     ) -> Self {
         Self {
             source: Condition::joined(source, source_join, value),
-            target: Condition::joined(target, target_join, value),
+            target: Condition::not_anothers(target, target_join, value),
             access,
+            by_keys: true,
         }
+    }
+
+    /// Returns whether rows of the target are known by their key alone.
+    #[must_use]
+    pub const fn is_by_keys(&self) -> bool {
+        self.by_keys
     }
 
     /// Returns by which index the source's rows are read.
@@ -116,9 +131,21 @@ impl RowFilter {
 }
 
 impl Condition {
+    fn joined(table: &TableName, join: &Join, value: &Value) -> Self {
+        Self::owned("EXISTS", "=", (table, join, value))
+    }
+
+    fn not_anothers(table: &TableName, join: &Join, value: &Value) -> Self {
+        Self::owned("NOT EXISTS", "<>", (table, join, value))
+    }
+
     /// The table's column is written with its table: the owner may have one of
     /// the same name.
-    fn joined(table: &TableName, join: &Join, value: &Value) -> Self {
+    fn owned(
+        exists: &str,
+        compare: &str,
+        (table, join, value): (&TableName, &Join, &Value),
+    ) -> Self {
         let Join {
             column,
             owner,
@@ -127,9 +154,9 @@ impl Condition {
         } = join;
         Self {
             sql: format!(
-                "EXISTS (SELECT 1 FROM {owner} AS oxferry_owner \
+                "{exists} (SELECT 1 FROM {owner} AS oxferry_owner \
                  WHERE oxferry_owner.{owner_key} = {table}.{column} \
-                 AND oxferry_owner.{owner_tenant} = ?)"
+                 AND oxferry_owner.{owner_tenant} {compare} ?)"
             ),
             params: vec![value.clone()],
         }
@@ -181,9 +208,15 @@ mod tests {
         let filter = RowFilter::joined(sides.0, sides.1, &Value::from("x"), Access::Any);
         assert_eq!(
             filter.target_sql(),
-            " AND (EXISTS (SELECT 1 FROM `d`.`orders` AS oxferry_owner WHERE \
-             oxferry_owner.`id` = `d`.`n`.`order` AND oxferry_owner.`shop` = ?))"
+            " AND (NOT EXISTS (SELECT 1 FROM `d`.`orders` AS oxferry_owner WHERE \
+             oxferry_owner.`id` = `d`.`n`.`order` AND oxferry_owner.`shop` <> ?))"
         );
+        assert_eq!(
+            filter.source_sql(),
+            " AND (EXISTS (SELECT 1 FROM `d`.`orders` AS oxferry_owner WHERE \
+             oxferry_owner.`id` = `d`.`t`.`order` AND oxferry_owner.`shop` = ?))"
+        );
+        assert!(filter.is_by_keys());
         assert_eq!(filter.access().sql(), "");
     }
 }

@@ -59,6 +59,7 @@ pub struct CopyPlan {
     mode: Mode,
     meeting: Meeting,
     filter: Option<RowFilter>,
+    uniques: Vec<Vec<usize>>,
 }
 
 /// Why a table can't be copied onto its target in this way.
@@ -200,6 +201,7 @@ impl CopyPlan {
             });
         }
         let meeting = meeting(&source, target, (&columns, &target_key), mode)?;
+        let uniques = uniques(target, &columns.written);
         let source_side = key.side(&source)?;
         let target_side = key.side_in(target, &target_key)?;
         let plan = Self {
@@ -219,6 +221,7 @@ impl CopyPlan {
             mode,
             meeting,
             filter: None,
+            uniques,
         };
         if mode == Mode::Ranged && plan.key_order() == KeyOrder::Server {
             return Err(PlanError::KeyOrder {
@@ -229,10 +232,16 @@ impl CopyPlan {
         Ok(plan)
     }
 
-    /// Copies only the rows that `filter` selects, and touches only those of
-    /// the target.
+    /// Copies only the rows that `filter` selects, and takes the place of no
+    /// other row of the target: a row that meets one is an error.
+    ///
+    /// Where the filter knows rows of the target by their key alone, the plan
+    /// is in *ordered* mode from now on.
     #[must_use]
     pub fn with_filter(mut self, filter: RowFilter) -> Self {
+        if filter.is_by_keys() {
+            self.mode = Mode::Ordered;
+        }
         self.filter = Some(filter);
         self
     }
@@ -264,7 +273,21 @@ impl CopyPlan {
     /// some chunks' keys are held in memory.
     #[must_use]
     pub fn chunk_rows_max(&self) -> Option<u64> {
-        self.reads_keys_first().then_some(KEYS_MAX)
+        let by_keys = self.filter.as_ref().is_some_and(RowFilter::is_by_keys);
+        (by_keys || self.reads_keys_first()).then_some(KEYS_MAX)
+    }
+
+    /// Returns whether a range of the source's keys is one of the target's
+    /// rows, which may be emptied.
+    pub(crate) fn may_empty(&self) -> bool {
+        let by_keys = self.filter.as_ref().is_some_and(RowFilter::is_by_keys);
+        !by_keys && self.target_side.keeps_order()
+    }
+
+    /// Returns the target's unique indexes over whole columns that are written,
+    /// each column as its place among [`CopyPlan::pairs`].
+    pub(crate) fn uniques(&self) -> &[Vec<usize>] {
+        &self.uniques
     }
 
     /// Returns whether a chunk reads its keys, to remove their rows first.
@@ -349,6 +372,18 @@ fn check_columns(
         }
     }
     Ok(())
+}
+
+/// Lists the unique indexes that a written row's own values meet others by.
+fn uniques(target: &Table, written: &[(usize, Ident)]) -> Vec<Vec<usize>> {
+    let place = |part: &oxferry_schema::IndexPart| {
+        let name = part.column.as_ref().filter(|_| part.prefix.is_none())?;
+        written.iter().position(|(_, to)| to == name)
+    };
+    let unique = target.indexes.iter().filter(|index| index.unique);
+    unique
+        .filter_map(|index| index.parts.iter().map(place).collect())
+        .collect()
 }
 
 /// Finds where the key's columns went.

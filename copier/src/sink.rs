@@ -86,9 +86,14 @@ impl SelectSink {
     /// Prepares to write by `plan`, in sessions of `connections`.
     #[must_use]
     pub fn new(connections: Arc<Connections>, plan: CopyPlan) -> Self {
+        let writer = Writer::new(plan, None);
+        if writer.plan.filter().is_some() {
+            // Others' rows of the target must not be replaced.
+            writer.set_exclusive();
+        }
         Self {
             connections,
-            writer: Writer::new(plan, None),
+            writer,
         }
     }
 

@@ -32,6 +32,8 @@ pub(crate) struct Statements {
     places: String,
     /// The same, one by one.
     each_place: Vec<String>,
+    /// The target's columns.
+    each_column: Vec<String>,
 }
 
 impl Statements {
@@ -68,6 +70,7 @@ impl Statements {
             into: format!("INTO {target} ({targets}) VALUES "),
             places: format!("({})", places.join(",")),
             each_place: places,
+            each_column: plan.pairs().map(|(_, _, to)| to.name.to_string()).collect(),
         }
     }
 
@@ -99,6 +102,23 @@ impl Statements {
             "{}{}{}",
             self.delete,
             Predicate::keys_sql(count, &self.target_side),
+            self.target_filter
+        )
+    }
+
+    /// Deletes the rows that have one of `count` rows' values in these columns,
+    /// counted among the written ones.
+    pub(crate) fn delete_by(&self, columns: &[usize], count: usize) -> String {
+        let list = |all: &[String]| {
+            let parts = columns.iter().filter_map(|at| all.get(*at));
+            parts.map(String::as_str).collect::<Vec<_>>().join(",")
+        };
+        let places = format!("({})", list(&self.each_place));
+        format!(
+            "{}({}) IN ({}){}",
+            self.delete,
+            list(&self.each_column),
+            vec![places.as_str(); count].join(","),
             self.target_filter
         )
     }

@@ -49,7 +49,7 @@ impl Decision {
         };
         let before = match again || !is_clear {
             false => Before::Nothing,
-            true if plan.target_side().keeps_order() => Before::Emptied,
+            true if plan.may_empty() => Before::Emptied,
             true => Before::KeysRemoved,
         };
         let how = match (plan.mode(), meeting) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mysql_async::{Conn, Error as DriverError, ServerError, prelude::Queryable};
-use oxferry_schema::{JsonLeaf, Key, Row, Value};
+use oxferry_schema::{Column, JsonLeaf, Key, Row, Value};
 
 use super::{decide::Write, writer::Writer};
 use crate::{
@@ -46,6 +46,7 @@ impl Writer {
         rows: &[&Row],
         (bytes, how): (usize, Write),
     ) -> Result<(), DriverError> {
+        let how = self.make_room(conn, rows, (bytes, how)).await?;
         let (special, plain): (Vec<&Row>, Vec<&Row>) =
             rows.iter().partition(|row| !row.leaves().is_empty());
         self.write_plain(conn, &plain, (bytes, how)).await?;
@@ -53,6 +54,35 @@ impl Writer {
             self.write_special(conn, row, how).await?;
         }
         Ok(())
+    }
+
+    /// Where others' rows must stay: removes the tenant's rows that stand in the
+    /// way, so that what is still met is an error.
+    async fn make_room(
+        &self,
+        conn: &mut Conn,
+        rows: &[&Row],
+        (bytes, how): (usize, Write),
+    ) -> Result<Write, DriverError> {
+        if self.plan.filter().is_none() || how == Write::Insert {
+            return Ok(how);
+        }
+        let pairs: Vec<_> = self.plan.pairs().collect();
+        for unique in self.plan.uniques() {
+            let sizes: Vec<usize> = rows.iter().map(|row| row.size_bytes()).collect();
+            let row_places = unique.len();
+            for piece in pieces(&sizes, PieceLimits { row_places, bytes }) {
+                let rows = rows.get(piece).unwrap_or_default();
+                let mut params = Vec::new();
+                for row in rows {
+                    add_unique(row, &pairs, (unique, &mut params))?;
+                }
+                params.extend(self.filter_params());
+                let sql = self.statements.delete_by(unique, rows.len());
+                conn.exec_drop(sql, params).await?;
+            }
+        }
+        Ok(Write::Insert)
     }
 
     /// Writes a row with JSON documents whose text isn't all that there is.
@@ -170,6 +200,21 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+/// Adds a row's values in the columns of a unique index, as places among the
+/// written ones.
+fn add_unique(
+    row: &Row,
+    pairs: &[(usize, &Column, &Column)],
+    (unique, params): (&[usize], &mut Vec<Value>),
+) -> Result<(), DriverError> {
+    for place in unique {
+        let (ordinal, from, to) = pairs.get(*place).ok_or_else(short_row)?;
+        let value = row.values().get(*ordinal).ok_or_else(short_row)?;
+        params.push(param::parameter(value, from, to));
+    }
+    Ok(())
 }
 
 /// Source: MySQL 9.7 "Server Error Message Reference".

@@ -170,13 +170,16 @@ impl Writer {
     /// As [`Writer::source_params`], on the target's side.
     pub(crate) fn target_params(&self, rows: Predicate) -> Vec<Value> {
         let mut params = rows.into_params();
-        params.extend(
-            self.plan
-                .filter()
-                .into_iter()
-                .flat_map(|f| f.target_params()),
-        );
+        params.extend(self.filter_params());
         params
+    }
+
+    /// Returns the parameters of the filter's condition on the target.
+    pub(crate) fn filter_params(&self) -> Vec<Value> {
+        let filter = self.plan.filter();
+        filter
+            .map(crate::RowFilter::target_params)
+            .unwrap_or_default()
     }
 
     /// Returns which rows of the source have the keys.
@@ -205,12 +208,7 @@ impl Writer {
             let keys = keys.get(piece).unwrap_or_default();
             let mut params =
                 Predicate::keys_params(keys.iter().map(std::borrow::Borrow::borrow), side);
-            params.extend(
-                self.plan
-                    .filter()
-                    .into_iter()
-                    .flat_map(|f| f.target_params()),
-            );
+            params.extend(self.filter_params());
             conn.exec_drop(self.statements.delete(keys.len()), params)
                 .await?;
         }

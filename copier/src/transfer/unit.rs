@@ -167,7 +167,9 @@ impl TransferUnit<'_> {
         course: &Course,
     ) -> Result<u64, SideError> {
         let how = course.how;
-        let load = self.sink.load().filter(|_| course.loads);
+        // Others' rows must not be replaced: see `Writer::write_rows`.
+        let keeps = self.sink.writer.plan.filter().is_some() && how == Write::Replace;
+        let load = self.sink.load().filter(|_| course.loads && !keeps);
         let (mut count, special) = match load {
             Some(load) => {
                 self.by_load((&mut *source, &mut *target), rows, (load, how))

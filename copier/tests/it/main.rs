@@ -18,5 +18,6 @@ mod indexes;
 mod pair;
 mod refusals;
 mod shapes;
+mod tenant;
 mod transfer;
 mod values;
