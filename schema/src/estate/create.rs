@@ -113,21 +113,52 @@ impl Blueprint {
     /// that died in here, draw the blueprint again with
     /// [`TargetTables::Empty`](super::TargetTables::Empty).
     pub async fn create(&self, conn: &mut Conn, parts: &[Part]) -> Result<Vec<Table>, CreateError> {
-        prepare(conn).await?;
         let mut made = Made::default();
-        let done = self.make(conn, parts, &mut made).await;
+        let done = async {
+            self.make_databases(conn, &mut made).await?;
+            self.make_tables(conn, parts, &mut made).await
+        };
+        let done = done.await;
         if done.is_err() {
             made.undo(conn).await;
         }
         done
     }
 
-    async fn make(
+    /// Makes only the databases that the target lacks, for what must stand
+    /// before the tables do.
+    ///
+    /// # Errors
+    ///
+    /// As [`Blueprint::create`].
+    pub async fn create_databases(&self, conn: &mut Conn) -> Result<(), CreateError> {
+        let mut made = Made::default();
+        let done = self.make_databases(conn, &mut made).await;
+        if done.is_err() {
+            made.undo(conn).await;
+        }
+        done
+    }
+
+    /// Makes only the tables, as [`Blueprint::create`] does after the databases.
+    ///
+    /// # Errors
+    ///
+    /// As [`Blueprint::create`].
+    pub async fn create_tables(
         &self,
         conn: &mut Conn,
         parts: &[Part],
-        made: &mut Made,
     ) -> Result<Vec<Table>, CreateError> {
+        let mut made = Made::default();
+        let done = self.make_tables(conn, parts, &mut made).await;
+        if done.is_err() {
+            made.undo(conn).await;
+        }
+        done
+    }
+
+    async fn make_databases(&self, conn: &mut Conn, made: &mut Made) -> Result<(), CreateError> {
         for database in &self.databases {
             let Some(create) = &database.create else {
                 continue;
@@ -140,6 +171,16 @@ impl Blueprint {
                 })?;
             made.databases.push(database.name.to_string());
         }
+        Ok(())
+    }
+
+    async fn make_tables(
+        &self,
+        conn: &mut Conn,
+        parts: &[Part],
+        made: &mut Made,
+    ) -> Result<Vec<Table>, CreateError> {
+        prepare(conn).await?;
         let mut tables = Vec::with_capacity(self.tables.len());
         for table in &self.tables {
             if let Some(create) = &table.create {
