@@ -48,6 +48,7 @@ pub use gtid_set::GtidSet;
 pub use mysql_stream::{MysqlStream, StreamConfig};
 pub use position::{FilePosition, Position, PositionError};
 pub use resume::ResumeTracker;
+pub use statement::is_own as is_own_statement;
 pub use stream::ChangeStream;
 
 #[cfg(doctest)]

@@ -96,7 +96,7 @@ impl Meaning {
 ///
 /// A server logs a statement that changes a table with its comments, but writes
 /// `DROP TABLE` anew without them. Observed on 9.7.4.
-pub(crate) fn is_own(sql: &[u8]) -> bool {
+pub fn is_own(sql: &[u8]) -> bool {
     const COMMENT: &[u8] = b"/* oxferry */";
     let is_between = |byte: &u8| byte.is_ascii_alphabetic() || byte.is_ascii_whitespace();
     let words = sql.iter().take_while(|byte| is_between(byte)).count();

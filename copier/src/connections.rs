@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use mysql_async::{Conn, Error as DriverError, prelude::Queryable};
+use mysql_async::{
+    Conn, Error as DriverError, Row, Value, from_value_opt,
+    prelude::{FromValue, Queryable},
+};
 use oxferry_schema::{
     Backoff, ConnectError, ErrorClass, Remedy, ServerUrl, TableName, classify, connect,
 };
@@ -63,6 +66,7 @@ pub struct Connections {
     server: ServerUrl,
     owners: Vec<String>,
     limits: WorkLimits,
+    setup: &'static [&'static str],
     permits: Arc<Semaphore>,
     slots: Mutex<Vec<Slot>>,
 }
@@ -152,6 +156,21 @@ impl Connections {
         size: usize,
         limits: WorkLimits,
     ) -> Result<Arc<Self>, CopyError> {
+        Self::open_with(server, owners, size, (limits, &[])).await
+    }
+
+    /// As [`Connections::open_for`], where each session begins with some
+    /// statements of the caller's, such as `SET SESSION foreign_key_checks = 0`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Connections::open`].
+    pub async fn open_with(
+        server: ServerUrl,
+        owners: &[TableName],
+        size: usize,
+        (limits, setup): (WorkLimits, &'static [&'static str]),
+    ) -> Result<Arc<Self>, CopyError> {
         let size = size.clamp(1, Self::SIZE_MAX);
         let slots = (0..size).map(|number| Slot {
             number,
@@ -161,11 +180,12 @@ impl Connections {
             server,
             owners: owners.iter().map(owner_name).collect(),
             limits,
+            setup,
             permits: Arc::new(Semaphore::new(size)),
             slots: Mutex::new(slots.collect()),
         };
-        for (owner, name) in owners.iter().zip(&set.owners) {
-            set.end_earlier_sessions(owner, name).await?;
+        if let Some(first) = owners.first() {
+            set.end_earlier_sessions(first).await?;
         }
         Ok(Arc::new(set))
     }
@@ -269,11 +289,22 @@ impl Connections {
         let mut conn = connect(&self.server, PURPOSE)
             .await
             .map_err(|error| Failure::Connect(Box::new(error)))?;
-        for owner in &self.owners {
-            let name = lock_name(owner, number);
-            while !take_lock(&mut conn, &name).await? {
-                end_holder(&mut conn, &name).await?;
+        let names = self.owners.iter().map(|owner| lock_name(owner, number));
+        let names: Vec<String> = names.collect();
+        for names in names.chunks(LOCKS_AT_ONCE) {
+            let taken: Vec<Option<i64>> = each(&mut conn, "GET_LOCK(?, 0)", names).await?;
+            let held = names
+                .iter()
+                .zip(taken)
+                .filter(|(_, taken)| *taken != Some(1));
+            for (name, _) in held {
+                while !take_lock(&mut conn, name).await? {
+                    end_holder(&mut conn, name).await?;
+                }
             }
+        }
+        for statement in self.setup {
+            conn.query_drop(*statement).await?;
         }
         let packet: Option<usize> = conn.query_first("SELECT @@max_allowed_packet").await?;
         Ok(Session {
@@ -284,27 +315,33 @@ impl Connections {
     }
 
     /// Waits, for each place that any run may have used, for its session's end.
-    async fn end_earlier_sessions(
-        &self,
-        owner: &TableName,
-        owner_name: &str,
-    ) -> Result<(), CopyError> {
+    async fn end_earlier_sessions(&self, first: &TableName) -> Result<(), CopyError> {
         let all = async {
             let mut conn = connect(&self.server, PURPOSE)
                 .await
                 .map_err(|error| Failure::Connect(Box::new(error)))?;
-            for number in 0..Self::SIZE_MAX {
-                let name = lock_name(owner_name, number);
-                while end_holder(&mut conn, &name).await? {
-                    sleep(END_POLL).await;
+            let numbers = |owner| (0..Self::SIZE_MAX).map(move |number| lock_name(owner, number));
+            let names: Vec<String> = self.owners.iter().flat_map(|o| numbers(o)).collect();
+            for names in names.chunks(LOCKS_AT_ONCE) {
+                let holders: Vec<Option<u64>> = each(&mut conn, "IS_USED_LOCK(?)", names).await?;
+                let held = names
+                    .iter()
+                    .zip(holders)
+                    .filter(|(_, holder)| holder.is_some());
+                for (name, _) in held {
+                    while end_holder(&mut conn, name).await? {
+                        sleep(END_POLL).await;
+                    }
                 }
             }
             conn.disconnect().await.map_err(Failure::Statement)
         };
-        timeout(self.limits.connect, all)
+        // As many tables as a server has take more than one connection's time.
+        let limit = self.limits.connect.saturating_mul(2);
+        timeout(limit, all)
             .await
             .unwrap_or(Err(Failure::Lingers))
-            .map_err(|failure| self.error(failure, &Opening(owner), 1))
+            .map_err(|failure| self.error(failure, &Opening(first), 1))
     }
 
     /// Says which work failed.
@@ -421,6 +458,21 @@ async fn take_lock(conn: &mut Conn, name: &str) -> Result<bool, DriverError> {
     Ok(taken.flatten() == Some(1))
 }
 
+/// Has the server work out an expression for each name, in one statement.
+async fn each<T: FromValue>(
+    conn: &mut Conn,
+    expression: &str,
+    names: &[String],
+) -> Result<Vec<T>, DriverError> {
+    let list = vec![expression; names.len()].join(", ");
+    let params: Vec<Value> = names.iter().map(Value::from).collect();
+    let row: Option<Row> = conn.exec_first(format!("SELECT {list}"), params).await?;
+    let row = row.map(Row::unwrap).unwrap_or_default();
+    row.into_iter()
+        .map(|value| from_value_opt(value).map_err(|error| DriverError::Other(Box::new(error))))
+        .collect()
+}
+
 /// Tells the session that holds a named lock to end; returns whether there is
 /// one.
 async fn end_holder(conn: &mut Conn, name: &str) -> Result<bool, DriverError> {
@@ -443,6 +495,9 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 
 /// Source: MySQL 9.7 "Server Error Message Reference".
 const ER_NO_SUCH_THREAD: u16 = 1094;
+
+/// How many locks one statement asks for.
+const LOCKS_AT_ONCE: usize = 256;
 
 /// What the server shows as the reason for a session.
 const PURPOSE: &str = "copy";

@@ -194,6 +194,9 @@ pub struct EngineConfig {
     /// the slots busy while a barrier is waited for. Changes wait for these
     /// chunks, and a throttle can't stop them any more.
     pub chunks_ready_max: usize,
+    /// Whether ranges are looked up table after table, in the job's order; else
+    /// each table has its turn.
+    pub in_order: bool,
     /// Whether no batch begins while a transaction has been dispatched in part,
     /// unless the buffer is full: its rows may exchange unique values that the
     /// target knows and the source doesn't.
@@ -212,6 +215,7 @@ impl Default for EngineConfig {
             buffer_rows_max: 1_000_000,
             buffer_bytes_max: 64 << 20,
             chunks_ready_max: 2,
+            in_order: false,
             whole_transactions: false,
         }
     }

@@ -77,6 +77,16 @@ impl DeferredIndexes {
         }
     }
 
+    /// Leaves all indexes of `table` where they are.
+    #[must_use]
+    pub fn none(table: &Table) -> Self {
+        Self {
+            table: table.name.clone(),
+            original: table.create_statement.clone(),
+            indexes: Vec::new(),
+        }
+    }
+
     /// Returns whether nothing is to be built later.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

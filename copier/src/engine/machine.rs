@@ -100,7 +100,9 @@ impl Engine {
     /// Takes the next range of a table, in key order and without gaps but for
     /// the ranges that were closed at the start.
     pub fn handle_range(&mut self, table: TableId, range: KeyRange) {
-        self.turn = TableId(table.0 + 1);
+        if !self.config.in_order {
+            self.turn = TableId(table.0 + 1);
+        }
         let what = Repair::Range(range);
         self.chunks.wanted.push_back(Wanted { table, what });
     }

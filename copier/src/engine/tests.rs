@@ -109,6 +109,27 @@ fn in_ordered_mode_every_change_waits_for_the_chunks_open_at_its_dispatch() {
 }
 
 #[test]
+fn tables_are_copied_in_turn_or_one_after_the_other() {
+    let looked_up = |in_order| {
+        let config = EngineConfig {
+            in_order,
+            chunks_ready_max: 5,
+            ..EngineConfig::default()
+        };
+        let mut engine = Engine::new(config, vec![TablePlan::new(Mode::Ranged); 2]);
+        let mut order = Vec::new();
+        for at in 0..4 {
+            let table = engine.wanted_range().unwrap();
+            engine.handle_range(table, range(at * 10, at * 10 + 10));
+            order.push(table.0);
+        }
+        order
+    };
+    assert_eq!(looked_up(false), [0, 1, 0, 1]);
+    assert_eq!(looked_up(true), [0, 0, 0, 0]);
+}
+
+#[test]
 fn where_rows_may_exchange_values_a_batch_holds_whole_transactions() {
     let config = EngineConfig {
         whole_transactions: true,

@@ -5,6 +5,7 @@ use std::{fmt, future, sync::Arc, time::Duration};
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use oxferry_binlog::{
     ChangeStream, FilePosition, Gtid, ResumeTracker, RowChange, StreamError, StreamEvent,
+    is_own_statement,
 };
 use oxferry_schema::{Key, KeyRange};
 use tokio::{
@@ -331,6 +332,16 @@ where
             }
             StreamEvent::Progress { end } => {
                 self.tracker.record_progress(end);
+                Ok(())
+            }
+            // The job's own rename, which shuts writers out.
+            StreamEvent::Ddl {
+                statement,
+                end,
+                gtid,
+                ..
+            } if is_own_statement(statement.as_bytes()) => {
+                self.handle_commit(end, gtid);
                 Ok(())
             }
             StreamEvent::Ddl {
