@@ -1,10 +1,14 @@
 //! What a crash leaves behind.
 
 use oxferry_binlog::Position;
-use oxferry_schema::{Attached, KeyRange, TableName};
+use oxferry_schema::{Attached, Blueprint, KeyRange, TableName};
 use serde::{Deserialize, Serialize};
 
-use crate::{JobIdentity, Mismatch, Phase, format::FORMAT, same_definition};
+use crate::{
+    JobIdentity, Mismatch, Phase,
+    format::{FORMAT_MIGRATE, FORMAT_MOVE},
+    same_definition,
+};
 
 /// What a crash leaves behind: enough to go on without losing one change.
 ///
@@ -13,7 +17,7 @@ use crate::{JobIdentity, Mismatch, Phase, format::FORMAT, same_definition};
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Checkpoint {
-    format: u32,
+    pub(crate) format: u32,
     /// The version of the program that wrote it; for people, never compared.
     pub tool_version: String,
     /// Whose checkpoint it is.
@@ -25,6 +29,9 @@ pub struct Checkpoint {
     pub phase: Phase,
     /// From where the binary log must be read, `None` before it was looked up.
     pub position: Option<Position>,
+    /// The other server of a move; `None` in a migrate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<TargetServer>,
     /// Whether the job has made its sentinel; one that is gone by then was
     /// dropped on purpose, and is not made again.
     pub postponed: bool,
@@ -34,6 +41,32 @@ pub struct Checkpoint {
     pub saved_at: String,
     /// How many checkpoints the job has written: grows with every one.
     pub sequence: u64,
+}
+
+/// The server that tables move to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "a new part would be a new format"
+)]
+pub struct TargetServer {
+    /// Its `@@server_uuid`.
+    pub server_uuid: String,
+    /// Up to where its binary log was looked through for writes of others;
+    /// `None` while nobody looks.
+    pub position: Option<Position>,
+    /// The tables that the job has made there, or is about to make: starting
+    /// anew drops them.
+    pub made: Vec<TableName>,
+    /// What the target gets, decided when the move began.
+    pub blueprint: Blueprint,
+    /// What the job does to the source so that nobody writes to it any more,
+    /// noted before it is done; `None` while it does nothing.
+    pub source_lock: Option<String>,
+    /// Whether the switch was announced: from then on the target is the one
+    /// that is written to.
+    pub switched: bool,
 }
 
 /// How far one table has come.
@@ -92,17 +125,33 @@ impl Checkpoint {
         server_uuid: impl Into<String>,
     ) -> Self {
         Self {
-            format: FORMAT,
+            format: FORMAT_MIGRATE,
             tool_version: tool_version.into(),
             job,
             server_uuid: server_uuid.into(),
             phase: Phase::Preflight,
             position: None,
+            target: None,
             postponed: false,
             tables: Vec::new(),
             saved_at: String::new(),
             sequence: 0,
         }
+    }
+
+    /// Says that the job moves its tables to another server.
+    #[must_use]
+    pub fn to_server(mut self, server_uuid: impl Into<String>) -> Self {
+        self.format = FORMAT_MOVE;
+        self.target = Some(TargetServer {
+            server_uuid: server_uuid.into(),
+            position: None,
+            made: Vec::new(),
+            blueprint: Blueprint::default(),
+            source_lock: None,
+            switched: false,
+        });
+        self
     }
 
     /// Counts one more save, made at `saved_at` (RFC 3339).

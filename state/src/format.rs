@@ -13,19 +13,25 @@ use serde::Deserialize;
 
 use crate::{Checkpoint, checkpoint::misplaced};
 
-/// The format that this version writes.
-pub(crate) const FORMAT: u32 = 1;
+/// The format of a migrate's checkpoint.
+pub(crate) const FORMAT_MIGRATE: u32 = 1;
+
+/// The format of a move's checkpoint: as the one before, with the target.
+pub(crate) const FORMAT_MOVE: u32 = 2;
+
+/// The newest format that this version reads.
+const FORMAT_MAX: u32 = FORMAT_MOVE;
 
 /// Why a text is not a checkpoint, or a checkpoint can't be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
     /// The text is not JSON, or not of the shape that its format has.
-    #[error("the checkpoint can't be read as JSON of format {FORMAT}")]
+    #[error("the checkpoint can't be read as JSON of a known format")]
     Malformed(#[source] serde_json::Error),
     /// The format is one that this version does not know.
     #[error(
-        "the checkpoint has format {found}, this version reads 1 to {FORMAT}; go on with the version that wrote it, or start anew with --fresh"
+        "the checkpoint has format {found}, this version reads 1 to {FORMAT_MAX}; go on with the version that wrote it, or start anew with --fresh"
     )]
     UnknownFormat {
         /// The number that the checkpoint carries.
@@ -74,10 +80,17 @@ impl Checkpoint {
     /// [`FormatError`] when the text is no checkpoint of a known format.
     pub fn from_json(text: &str) -> Result<Self, FormatError> {
         let head: Head = serde_json::from_str(text).map_err(FormatError::Malformed)?;
-        if head.format != u64::from(FORMAT) {
+        let known = u64::from(FORMAT_MIGRATE)..=u64::from(FORMAT_MAX);
+        if !known.contains(&head.format) {
             return Err(FormatError::UnknownFormat { found: head.format });
         }
         let checkpoint: Self = serde_json::from_str(text).map_err(FormatError::Malformed)?;
+        if checkpoint.target.is_some() != (checkpoint.format == FORMAT_MOVE) {
+            let why = <serde_json::Error as serde::de::Error>::custom(
+                "only a move's checkpoint, of format 2, names a target server, and it must",
+            );
+            return Err(FormatError::Malformed(why));
+        }
         checkpoint.check_ranges()?;
         Ok(checkpoint)
     }
@@ -126,9 +139,9 @@ mod tests {
     #[test]
     fn a_newer_format_is_refused_by_its_number() {
         check_error(
-            r#"{"format": 2, "shape": "unheard of"}"#,
+            r#"{"format": 3, "shape": "unheard of"}"#,
             expect![
-                "the checkpoint has format 2, this version reads 1 to 1; go on with the version that wrote it, or start anew with --fresh"
+                "the checkpoint has format 3, this version reads 1 to 2; go on with the version that wrote it, or start anew with --fresh"
             ],
         );
     }
@@ -150,8 +163,14 @@ mod tests {
     #[test]
     fn the_format_is_the_first_field() {
         let job = JobIdentity::migrate(vec![], vec![]);
-        let json = Checkpoint::new(job, "1", "u").to_json().unwrap();
+        let migrate = Checkpoint::new(job, "1", "u");
+        let json = migrate.to_json().unwrap();
         assert!(json.starts_with("{\n  \"format\": 1,"));
+        let json = migrate.to_server("v").to_json().unwrap();
+        assert!(json.starts_with("{\n  \"format\": 2,"));
+        assert!(Checkpoint::from_json(&json).is_ok());
+        let torn = json.replacen("\"format\": 2", "\"format\": 1", 1);
+        assert!(Checkpoint::from_json(&torn).is_err());
     }
 
     #[test]

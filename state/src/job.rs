@@ -19,7 +19,8 @@ pub struct JobIdentity {
     pub kind: JobKind,
     /// The source tables, in the order they were given.
     pub tables: Vec<TableName>,
-    /// The statements, just as they were given.
+    /// The statements, just as they were given; of a move, a line for each
+    /// table, `db.t to db2.t`, and for each option that says which rows go.
     ///
     /// Two jobs are compared by the statements' fingerprints
     /// ([`Alter::fingerprint`], or else [`fingerprint`]), worked out at that
@@ -37,6 +38,8 @@ pub struct JobIdentity {
 pub enum JobKind {
     /// Changes tables' schema on one server.
     Migrate,
+    /// Moves tables to another server.
+    Move,
 }
 
 /// How a stored checkpoint differs from what is asked for.
@@ -80,6 +83,16 @@ pub enum Mismatch {
         /// The statement asked for, empty where there is none at this place.
         asked: String,
     },
+    /// The move goes elsewhere, or takes other rows.
+    #[error(
+        "the half-filled tables belong to the move {held:?}, not to {asked:?}; give the same options to go on, or start anew with --fresh"
+    )]
+    Destination {
+        /// Where the checkpoint's job moves what.
+        held: String,
+        /// Where what is to be moved.
+        asked: String,
+    },
     /// A source table was changed since the job began.
     #[error(
         "the table {} was changed since the job began; start anew with --fresh", .table.plain()
@@ -110,6 +123,22 @@ impl JobIdentity {
         }
     }
 
+    /// Describes a move, named after the first of its source tables by name;
+    /// `lines` say where each table goes, and which rows.
+    #[must_use]
+    pub fn moving(tables: Vec<TableName>, lines: Vec<String>) -> Self {
+        Self {
+            name: tables
+                .iter()
+                .min()
+                .map(TableName::plain)
+                .unwrap_or_default(),
+            kind: JobKind::Move,
+            tables,
+            statements: lines,
+        }
+    }
+
     /// Returns whether a job that left `self` behind is the one `asked` for.
     ///
     /// # Errors
@@ -122,10 +151,16 @@ impl JobIdentity {
                 asked: asked.kind,
             });
         }
-        if self.tables != asked.tables {
+        if !self.has_tables_of(asked) {
             return Err(Mismatch::Tables {
                 held: self.tables.clone(),
                 asked: asked.tables.clone(),
+            });
+        }
+        if self.kind == JobKind::Move && self.statements != asked.statements {
+            return Err(Mismatch::Destination {
+                held: self.statements.join("; "),
+                asked: asked.statements.join("; "),
             });
         }
         for i in 0..self.statements.len().max(asked.statements.len()) {
@@ -148,6 +183,24 @@ impl JobIdentity {
     }
 }
 
+impl JobIdentity {
+    /// A migrate swaps its tables in the order in which they were given; to a
+    /// move the order is only which table is copied first.
+    fn has_tables_of(&self, asked: &Self) -> bool {
+        match self.kind {
+            JobKind::Migrate => self.tables == asked.tables,
+            JobKind::Move => {
+                let sorted = |tables: &[TableName]| {
+                    let mut tables = tables.to_vec();
+                    tables.sort();
+                    tables
+                };
+                sorted(&self.tables) == sorted(&asked.tables)
+            }
+        }
+    }
+}
+
 impl Mismatch {
     /// Says what to do about this error.
     #[must_use]
@@ -157,6 +210,7 @@ impl Mismatch {
             | Self::Kind { .. }
             | Self::Tables { .. }
             | Self::Statement { .. }
+            | Self::Destination { .. }
             | Self::SourceChanged { .. }
             | Self::ShadowChanged { .. } => Remedy::Usage,
         }
@@ -248,6 +302,23 @@ mod tests {
                 Err(Mismatch::Statement { .. })
             ));
         }
+    }
+
+    #[test]
+    fn a_move_to_another_place_is_another_job() {
+        let to = |line: &str| {
+            let job = job("orders", &[]);
+            JobIdentity::moving(job.tables, vec![line.to_owned()])
+        };
+        let held = to("shop.orders to shop2.orders");
+        assert_eq!(held.matches(&held), Ok(()));
+        check(
+            &held,
+            &to("shop.orders to shop3.orders"),
+            expect![[
+                r#"the half-filled tables belong to the move "shop.orders to shop2.orders", not to "shop.orders to shop3.orders"; give the same options to go on, or start anew with --fresh"#
+            ]],
+        );
     }
 
     #[test]
