@@ -1,6 +1,10 @@
 //! The command line, as typed.
 
-use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
+use std::{
+    num::{NonZeroU32, NonZeroUsize},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -20,6 +24,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Change a live table's schema
     Migrate(MigrateArgs),
+    /// Move live tables to another server
+    Move(MoveArgs),
     /// Check everything that a job would check, write nothing, and say what would happen
     Plan {
         #[command(subcommand)]
@@ -36,6 +42,8 @@ pub(crate) enum Command {
 pub(crate) enum PlanCommand {
     /// Plan a change of a live table's schema
     Migrate(MigrateArgs),
+    /// Plan a move of live tables to another server
+    Move(MoveArgs),
 }
 
 /// `oxferry config`.
@@ -74,6 +82,101 @@ pub(crate) struct MigrateArgs {
     pub(crate) cutover: CutoverArgs,
     #[command(flatten)]
     pub(crate) run: RunArgs,
+}
+
+/// `oxferry move`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct MoveArgs {
+    #[command(flatten)]
+    pub(crate) server: ServerArgs,
+    /// The server that the tables move to; the password is best given in
+    /// `OXFERRY_TARGET_PASSWORD`
+    #[arg(long, value_name = "URL")]
+    pub(crate) target: Option<String>,
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
+    /// What may stand on the target already
+    #[arg(long, value_name = "WHAT", default_value = "refuse")]
+    pub(crate) target_tables: TargetTables,
+    /// Whether secondary indexes are built after the rows are copied
+    #[arg(long, value_name = "WHEN", default_value = "on")]
+    pub(crate) defer_indexes: OnOff,
+    /// How rows are written: LOAD DATA where the target allows it, else statements
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    pub(crate) load: LoadMode,
+    /// Whether writes of others to the target's tables end the job
+    #[arg(long, value_name = "ON", default_value = "on")]
+    pub(crate) detect_foreign_writes: OnOff,
+    #[command(flatten)]
+    pub(crate) copy: CopyArgs,
+    #[command(flatten)]
+    pub(crate) throttle: ThrottleArgs,
+    #[command(flatten)]
+    pub(crate) switch: SwitchArgs,
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+}
+
+/// What to move.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SelectArgs {
+    /// A database to move, whole; without this and --table, every user database
+    #[arg(long, value_name = "NAME")]
+    pub(crate) database: Vec<String>,
+    /// A table to move, as DATABASE.NAME
+    #[arg(long, value_name = "NAME")]
+    pub(crate) table: Vec<String>,
+    /// A database, or a table as DATABASE.NAME, that stays
+    #[arg(long, value_name = "NAME")]
+    pub(crate) exclude: Vec<String>,
+    /// Another name on the target: DATABASE=DATABASE or DATABASE.NAME=DATABASE.NAME
+    #[arg(long, value_name = "FROM=TO")]
+    pub(crate) rename: Vec<String>,
+}
+
+/// How the target takes over.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SwitchArgs {
+    /// When: as soon as all is compared, or when the sentinel table on the target is dropped
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    pub(crate) cutover: CutoverMode,
+    /// End, with the checkpoint kept, when the sentinel is still there after this
+    #[arg(long, value_name = "TIME", default_value = "48h", value_parser = positive)]
+    pub(crate) defer_cutover_limit: Duration,
+    /// What shuts the applications out of the source at the switch
+    #[arg(long, value_name = "HOW")]
+    pub(crate) lock_source: Option<LockSource>,
+    /// How long one attempt waits for the source's locks; whole seconds
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = whole_seconds)]
+    pub(crate) lock_wait: Duration,
+    /// How long the source may be shut before the attempt is given up
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = positive)]
+    pub(crate) locked_max: Duration,
+    /// A command, or an http(s) address to POST to, that stops the applications' writes
+    #[arg(long, value_name = "CALL")]
+    pub(crate) hook_lock_source: Option<String>,
+    /// The same, to send the applications to the target
+    #[arg(long, value_name = "CALL")]
+    pub(crate) hook_switched: Option<String>,
+    /// The same, to let the applications write again
+    #[arg(long, value_name = "CALL")]
+    pub(crate) hook_unlock_source: Option<String>,
+    /// What hooks are given: the body of a POST, the standard input of a command
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) hook_payload: String,
+    /// A header of the hooks' POSTs: "Authorization: Bearer …"
+    #[arg(long, value_name = "HEADER")]
+    pub(crate) hook_header: Vec<String>,
+    /// How often a hook is called before it counts as failed
+    #[arg(long, value_name = "N", default_value = "3")]
+    pub(crate) hook_attempts: NonZeroU32,
+    /// How long one call of a hook may take
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = positive)]
+    pub(crate) hook_timeout: Duration,
+    /// After a run that died while it announced its switch: whether the applications are on the
+    /// target by now
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) announced: Option<Announced>,
 }
 
 /// Where the server is.
@@ -155,6 +258,16 @@ pub(crate) struct CutoverArgs {
     pub(crate) keep_old_table: bool,
 }
 
+impl SwitchArgs {
+    /// Returns when the target takes over.
+    pub(crate) const fn postpone(&self) -> PostponeArgs {
+        PostponeArgs {
+            defer_cutover: matches!(self.cutover, CutoverMode::Manual),
+            defer_cutover_limit: self.defer_cutover_limit,
+        }
+    }
+}
+
 impl CutoverArgs {
     /// Checks what no option can check alone.
     ///
@@ -224,6 +337,68 @@ pub(crate) enum NativeDdl {
     Auto,
     /// Never: every table is copied
     Off,
+}
+
+/// What may stand on the target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TargetTables {
+    /// None of the tables: the job makes them
+    Refuse,
+    /// Tables of the same columns, without rows
+    Empty,
+    /// Tables of the same columns, whatever rows they hold besides
+    Matching,
+}
+
+/// Whether something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnOff {
+    /// It is done
+    On,
+    /// It isn't
+    Off,
+}
+
+/// How rows are written to another server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LoadMode {
+    /// LOAD DATA LOCAL from memory where the target allows it
+    Auto,
+    /// Statements of many rows each
+    Statements,
+}
+
+/// When the target takes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CutoverMode {
+    /// As soon as everything is compared
+    Auto,
+    /// When the sentinel table has been dropped
+    Manual,
+}
+
+/// Where the applications are after a switch that nobody knows the end of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Announced {
+    /// They use the target: the move is only cleaned up
+    Target,
+    /// They use the source: what shut it is undone, and the move goes on
+    Source,
+}
+
+/// What shuts the applications out of the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LockSource {
+    /// Nothing: somebody else sees to it that nobody writes any more
+    None,
+    /// The whole source server becomes read-only, and stays so
+    ReadOnly,
+    /// LOCK TABLES until the switch was announced
+    LockTables,
+    /// The source's tables are renamed, and stay so
+    Rename,
+    /// The hook lock-source
+    Hook,
 }
 
 /// How to verify.

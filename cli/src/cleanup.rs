@@ -14,8 +14,8 @@ use oxferry_state::{Checkpoint, CheckpointStore as _, FileStore, Phase};
 use crate::{
     args::CleanupArgs,
     failure::Failure,
-    job::{Holder, JobLock, Store},
-    migrate::{drop_together, plan_of},
+    job::{Holder, JobLock, Store, drop_together},
+    migrate::plan_of,
     source,
 };
 

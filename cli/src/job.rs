@@ -10,13 +10,16 @@ mod kind;
 mod lock;
 mod phases;
 mod prepared;
+mod problem;
 mod progress;
 mod ranges;
+mod rest;
 mod run;
 mod settings;
 mod shape;
 mod signals;
 mod site;
+mod size;
 mod summary;
 mod throttling;
 
@@ -26,17 +29,19 @@ use oxferry_schema::{RowKey, Table, TableName};
 use oxferry_state::{Checkpoint, JobIdentity};
 
 pub(crate) use self::{
-    checkpoint::{Saver, Store, print_state},
+    checkpoint::{SAVE_MAX, Saver, Store, print_state},
     kind::{Kind, Sink, TakenOver},
     lock::{Holder, JobLock},
     phases::Script,
     prepared::{Prepared, PreparedTable, make_sentinel},
+    problem::{Problem, refuse},
     progress::Progress,
     run::run,
     settings::Settings,
     shape::Columns,
     signals::{Interrupt, interrupted, listen},
-    site::Site,
+    site::{Site, drop_together, table_exists},
+    size::bytes_text,
 };
 
 /// What is to be copied where, before anything is written.
@@ -58,6 +63,8 @@ pub(crate) struct Job {
     /// throttle; with one server, the checkpoint's.
     pub(crate) marks: TableName,
     pub(crate) identity: JobIdentity,
+    /// Whether one table is copied after the other.
+    pub(crate) in_order: bool,
 }
 
 /// One table of a job.

@@ -10,6 +10,7 @@ mod failure;
 mod job;
 mod log;
 mod migrate;
+mod moving;
 mod source;
 
 use std::{ffi::OsString, process::ExitCode};
@@ -43,9 +44,13 @@ fn run(command: Command, settings: &[String], log: &Log) -> Result<(), Failure> 
     let outcome = runtime.block_on(async {
         match command {
             Command::Migrate(args) => migrate::run(args, log).await,
+            Command::Move(args) => moving::run(args, log).await,
             Command::Plan {
                 job: PlanCommand::Migrate(args),
             } => migrate::plan(args).await,
+            Command::Plan {
+                job: PlanCommand::Move(args),
+            } => moving::plan(args).await,
             Command::Cleanup(args) => cleanup::run(&args).await,
             Command::Config(_) => {
                 print(settings);
@@ -114,6 +119,10 @@ const fn log_format(command: &Command) -> LogFormat {
         Command::Migrate(args)
         | Command::Plan {
             job: PlanCommand::Migrate(args),
+        } => args.run.log,
+        Command::Move(args)
+        | Command::Plan {
+            job: PlanCommand::Move(args),
         } => args.run.log,
         Command::Cleanup(args) => args.log,
         Command::Config(args) => args.migrate.run.log,

@@ -28,14 +28,14 @@ use oxferry_schema::{ServerUrl, TableName, connect};
 use oxferry_state::{Checkpoint, Phase};
 
 use self::{
-    job::{Migration, table_exists},
+    job::Migration,
     request::Rest,
     start::{Found, FoundTable, Start},
 };
 use crate::{
     args::MigrateArgs,
     failure::Failure,
-    job::{self as course, Interrupt, JobLock, Prepared, Progress, Saver, Store},
+    job::{self as course, Interrupt, JobLock, Prepared, Progress, Saver, Store, table_exists},
     log::Log,
 };
 
@@ -45,7 +45,7 @@ const EARLIER_MAX: Duration = Duration::from_secs(30);
 /// How long ending a session of this run may take.
 const END_MAX: Duration = Duration::from_secs(5);
 
-pub(crate) use self::{attached::plan_of, plan::run as plan, prepare::drop_together};
+pub(crate) use self::{attached::plan_of, plan::run as plan};
 
 /// Runs a job to its end, or to the point at which it can be resumed.
 ///

@@ -12,7 +12,10 @@ use crate::{
 remedied!(oxferry_schema::ServerUrlError);
 
 /// The environment variable that may hold the source's password.
-const PASSWORD_VARIABLE: &str = "OXFERRY_SOURCE_PASSWORD";
+const SOURCE_PASSWORD: &str = "OXFERRY_SOURCE_PASSWORD";
+
+/// The environment variable that may hold the target's password.
+const TARGET_PASSWORD: &str = "OXFERRY_TARGET_PASSWORD";
 
 /// Reads the source's URL and its login: user from the URL; password from the
 /// environment, else the option file, else the URL.
@@ -26,6 +29,19 @@ pub(crate) fn source_url(args: &ServerArgs) -> Result<ServerUrl, Failure> {
         Failure::usage("no server given: add --source mysql://user@host:port/database")
     })?;
     Ok(ServerUrl::parse(text, password(args)?.as_deref())?)
+}
+
+/// Reads the target's URL and its login: the password from the environment,
+/// else from the URL.
+///
+/// # Errors
+///
+/// As [`source_url`].
+pub(crate) fn target_url(text: Option<&str>) -> Result<ServerUrl, Failure> {
+    let text =
+        text.ok_or_else(|| Failure::usage("no target given: add --target mysql://user@host:port"))?;
+    let password = std::env::var(TARGET_PASSWORD).ok();
+    Ok(ServerUrl::parse(text, password.as_deref())?)
 }
 
 /// Reads a replica's URL; where it names no password, the source's is used.
@@ -48,7 +64,7 @@ fn password(args: &ServerArgs) -> Result<Option<String>, Failure> {
         .map(client_password)
         .transpose()?
         .flatten();
-    Ok(std::env::var(PASSWORD_VARIABLE).ok().or(from_file))
+    Ok(std::env::var(SOURCE_PASSWORD).ok().or(from_file))
 }
 
 /// Reads `password` of the `[client]` section of a MySQL option file.

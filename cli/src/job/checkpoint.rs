@@ -6,11 +6,12 @@ use std::{
 };
 
 use mysql_async::Opts;
+use oxferry_binlog::Position;
 use oxferry_copier::pipeline::{Handle, Progress, Stopped};
 use oxferry_schema::{Remedy, TableName};
 use oxferry_state::{
     Advanced, Checkpoint, CheckpointStore, FileStore, FileStoreError, Phase, TableStore,
-    TableStoreError,
+    TableStoreError, TargetServer,
 };
 use tokio::sync::Mutex;
 
@@ -25,7 +26,7 @@ const SAVE_EVERY: Duration = Duration::from_secs(5);
 /// How long the server may take for a checkpoint: a semi-synchronous source
 /// makes every commit wait 10 s by default when its replica is away.
 /// Source: MySQL 9.7 manual, `rpl_semi_sync_source_timeout`.
-const SAVE_MAX: Duration = Duration::from_secs(60);
+pub(crate) const SAVE_MAX: Duration = Duration::from_secs(60);
 
 /// Where a job's checkpoint is kept: in a table beside the shadow table, or in
 /// a file of the operator's choice.
@@ -144,6 +145,25 @@ impl Saver {
     /// Notes that a phase began.
     pub(crate) async fn enter(&self, phase: Phase) -> Result<(), Failure> {
         self.save(|checkpoint| checkpoint.phase = phase).await
+    }
+
+    /// Returns up to where the target's binary log was looked through.
+    pub(crate) async fn target_position(&self) -> Option<Position> {
+        let current = self.current.lock().await;
+        current.checkpoint.target.as_ref()?.position.clone()
+    }
+
+    /// Notes something of the server that tables move to.
+    pub(crate) async fn save_target(
+        &self,
+        change: impl FnOnce(&mut TargetServer) + Send,
+    ) -> Result<(), Failure> {
+        self.save(|checkpoint| {
+            if let Some(target) = checkpoint.target.as_mut() {
+                change(target);
+            }
+        })
+        .await
     }
 
     /// Notes what the pipeline has reached.

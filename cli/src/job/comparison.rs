@@ -15,7 +15,7 @@ use oxferry_copier::{
     engine::{self, TableId},
     pipeline::Handle,
 };
-use oxferry_schema::{Ident, Remedy, Table};
+use oxferry_schema::{Ident, Remedy, Table, TableName};
 use oxferry_throttle::Pacer;
 use oxferry_verifier::{
     Clean, CompareError, ExpressionError, Feed, FeedError, Fingerprints, KeyOrder, Repair,
@@ -24,7 +24,7 @@ use oxferry_verifier::{
 };
 
 use super::{
-    Job, JobTable, Prepared, PreparedTable, Site,
+    Job, JobTable, Kind, Prepared, PreparedTable, Script, Site,
     ranges::{Copied, JobRanges},
 };
 use crate::{
@@ -41,10 +41,12 @@ const SPOTS: NonZeroUsize = NonZeroUsize::new(100).expect("100 is not zero");
 /// How long one of the verifier's statements may take.
 const STATEMENT_MAX: Duration = Duration::from_secs(600);
 
+type JobVerify = Verify<TableSide, TableSide, JobFeed>;
+
 /// A job's comparison; `None` inside where the operator wants none.
 #[derive(Debug)]
 pub(crate) struct Comparison {
-    verify: Option<Verify<TableSide, TableSide, JobFeed>>,
+    verify: Option<JobVerify>,
     ranges: tokio::sync::Mutex<JobRanges>,
     clean: tokio::sync::Mutex<Option<Clean>>,
     copied: Vec<Copied>,
@@ -62,7 +64,7 @@ impl Comparison {
         let threads = job.settings.copy.threads;
         let sides = match job.settings.copy.verify {
             VerifyMode::Off => None,
-            VerifyMode::Iterative => Some(all_sides(job, prepared)?),
+            VerifyMode::Iterative => Some(all_sides(job, prepared, Clone::clone)?),
         };
         let config = VerifyConfig {
             threads,
@@ -148,6 +150,33 @@ impl Comparison {
         let Some(verify) = &self.verify else {
             return Ok(Verified::waived());
         };
+        let conn = tokio::sync::Mutex::new(conn);
+        let sides = verify.sides().iter();
+        let locked: Vec<_> = sides
+            .map(|(source, target)| (source.locked(&conn), target.locked(&conn)))
+            .collect();
+        self.finish_with(verify, &locked).await
+    }
+
+    /// Compares the rest while nobody can write to the source, whose tables
+    /// `name_of` finds by the names that they have now.
+    pub(crate) async fn finish_at_rest<K: Kind>(
+        &self,
+        script: &Script<'_, K>,
+        name_of: impl Fn(&TableName) -> TableName,
+    ) -> Result<Verified, Failure> {
+        let Some(verify) = &self.verify else {
+            return Ok(Verified::waived());
+        };
+        let sides = all_sides(script.job, script.prepared, name_of)?;
+        self.finish_with(verify, &sides).await
+    }
+
+    async fn finish_with<S: Fingerprints, T: Fingerprints>(
+        &self,
+        verify: &JobVerify,
+        sides: &[(S, T)],
+    ) -> Result<Verified, Failure> {
         let clean = self.clean.lock().await;
         let clean = clean.as_ref().ok_or_else(|| {
             Failure::new(
@@ -155,14 +184,8 @@ impl Comparison {
                 anyhow::anyhow!("the cutover came before a full comparison"),
             )
         })?;
-        let conn = tokio::sync::Mutex::new(conn);
-        let locked: Vec<_> = verify
-            .sides()
-            .iter()
-            .map(|(source, target)| (source.locked(&conn), target.locked(&conn)))
-            .collect();
         let evidence = verify
-            .finish(clean, &locked)
+            .finish(clean, sides)
             .await
             .map_err(|error| match error {
                 // The next attempt compares anew, and copies again what differs.
@@ -171,7 +194,7 @@ impl Comparison {
                 }
                 error => error.into(),
             })?;
-        for ((source, target), copied) in locked.iter().zip(&self.copied) {
+        for ((source, target), copied) in sides.iter().zip(&self.copied) {
             self.spot_check(copied, source, target).await?;
         }
         Ok(evidence)
@@ -179,7 +202,11 @@ impl Comparison {
 }
 
 /// The two sides of every table, in the job's order; they share their sessions.
-fn all_sides(job: &Job, prepared: &Prepared) -> Result<Vec<(TableSide, TableSide)>, Failure> {
+fn all_sides(
+    job: &Job,
+    prepared: &Prepared,
+    name_of: impl Fn(&TableName) -> TableName,
+) -> Result<Vec<(TableSide, TableSide)>, Failure> {
     let sessions = job.settings.copy.threads.get() * 2;
     let source = pool(&job.source, sessions);
     let target = if job.source.url == job.target.url {
@@ -189,7 +216,10 @@ fn all_sides(job: &Job, prepared: &Prepared) -> Result<Vec<(TableSide, TableSide
     };
     let tables = prepared.of(job);
     tables
-        .map(|(table, prepared)| sides(table, prepared, (&source, &target)))
+        .map(|(table, prepared)| {
+            let name = name_of(&table.source.name);
+            sides((table, name), prepared, (&source, &target))
+        })
         .collect()
 }
 
@@ -200,13 +230,13 @@ fn pool(site: &Site, sessions: usize) -> Pool {
 }
 
 fn sides(
-    table: &JobTable,
+    (table, source_name): (&JobTable, TableName),
     prepared: &PreparedTable,
     (source_pool, target_pool): (&Pool, &Pool),
 ) -> Result<(TableSide, TableSide), Failure> {
     let row = RowExpressions::new(&prepared.pairs, &table.key.columns, &[])?;
     let source = SideTable {
-        name: table.source.name.clone(),
+        name: source_name,
         key: prepared.plan.source_side().clone(),
         index: Some(table.key.index.clone()),
     };

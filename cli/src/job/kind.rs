@@ -1,14 +1,10 @@
 //! What differs between the kinds of jobs.
 
-use std::{
-    fmt,
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use oxferry_copier::{RowSink, SelectSink};
 
-use super::{Job, Prepared, PreparedTable, Script};
+use super::{Prepared, PreparedTable, Script};
 use crate::failure::Failure;
 
 /// What differs between the kinds of jobs: where rows are written, what is
@@ -22,7 +18,7 @@ pub(crate) trait Kind: fmt::Debug + Sync + Sized {
 
     /// Ends when something has happened that the job can't go on with, before
     /// the cutover has begun; else never.
-    fn watch(&self, job: &Job, in_cutover: &AtomicBool) -> impl Future<Output = Failure>;
+    async fn watch(&self, script: &Script<'_, Self>) -> Failure;
 
     /// Brings the rest over, compares it, and lets the target take over.
     ///

@@ -6,7 +6,10 @@
 
 use std::time::Duration;
 
-use mysql_async::{Conn, prelude::Queryable};
+use mysql_async::{
+    Conn, Row, Value, from_value,
+    prelude::{FromValue, Queryable},
+};
 use oxferry_schema::{Remedy, TableName};
 use tokio::{
     sync::{oneshot, watch},
@@ -21,6 +24,9 @@ const WATCH_EVERY: Duration = Duration::from_secs(1);
 
 /// After how long of silence the server gives the lock up.
 const IDLE_MAX: Duration = Duration::from_secs(60);
+
+/// How many locks one statement asks for: a job may have thousands of tables.
+const AT_ONCE: usize = 200;
 
 /// How long the server may take to answer that it still holds the lock.
 const ANSWER_MAX: Duration = Duration::from_secs(15);
@@ -53,8 +59,8 @@ struct Lock {
 impl Holder {
     /// Checks, on another connection, that the job still holds its locks.
     pub(crate) async fn check(&self, conn: &mut Conn) -> Result<(), Failure> {
-        for lock in &self.locks {
-            let used = user(conn, lock).await.map_err(lock_error)?;
+        let users = users(conn, &self.locks).await.map_err(lock_error)?;
+        for (lock, used) in self.locks.iter().zip(users) {
             if used != Some(self.connection) {
                 let table = lock.table.plain();
                 return Err(Failure::new(
@@ -94,10 +100,7 @@ impl JobLock {
         let mut ordered = tables.to_vec();
         ordered.sort();
         ordered.dedup();
-        let mut locks = Vec::with_capacity(ordered.len());
-        for table in ordered {
-            locks.push(take_one(&mut conn, table).await?);
-        }
+        let locks = take_all(&mut conn, ordered).await?;
         let connection = conn.id();
         let holder = Holder { locks, connection };
         let (lose, lost) = watch::channel(None);
@@ -170,39 +173,47 @@ async fn keep(
 
 /// Asks the server whether all locks are held; the error says why not.
 async fn ask(conn: &mut Conn, holder: &Holder) -> Result<(), String> {
-    for lock in &holder.locks {
-        let lost = match timeout(ANSWER_MAX, user(conn, lock)).await {
-            Ok(Ok(used)) if used == Some(holder.connection) => continue,
-            Ok(Ok(_)) => "the server says that it isn't held any more".to_owned(),
-            Ok(Err(error)) => error.to_string(),
-            Err(_) => format!("no answer for {} s", ANSWER_MAX.as_secs()),
-        };
-        let table = lock.table.plain();
-        return Err(format!("the job's lock on {table} is lost: {lost}"));
+    let users = match timeout(ANSWER_MAX, users(conn, &holder.locks)).await {
+        Ok(Ok(users)) => users,
+        Ok(Err(error)) => return Err(lost(holder.locks.first(), &error.to_string())),
+        Err(_) => {
+            let why = format!("no answer for {} s", ANSWER_MAX.as_secs());
+            return Err(lost(holder.locks.first(), &why));
+        }
+    };
+    let mut used = holder.locks.iter().zip(users);
+    match used.find(|(_, used)| *used != Some(holder.connection)) {
+        None => Ok(()),
+        Some((lock, _)) => Err(lost(
+            Some(lock),
+            "the server says that it isn't held any more",
+        )),
     }
-    Ok(())
 }
 
-async fn take_one(conn: &mut Conn, table: TableName) -> Result<Lock, Failure> {
+fn lost(lock: Option<&Lock>, why: &str) -> String {
+    let table = lock.map_or_else(String::new, |lock| lock.table.plain());
+    format!("the job's lock on {table} is lost: {why}")
+}
+
+/// Takes every lock, or fails at the first that somebody holds.
+async fn take_all(conn: &mut Conn, tables: Vec<TableName>) -> Result<Vec<Lock>, Failure> {
     // A lock's name has 64 characters at most. Source: MySQL 9.7 manual,
     // "Locking Functions". MD5 is gone in 9.7, so the server's SHA2 it is.
-    let name: Option<String> = conn
-        .exec_first(
-            "SELECT CONCAT('oxferry:', LEFT(SHA2(?, 256), 48))",
-            (table.plain(),),
-        )
+    let plain: Vec<String> = tables.iter().map(TableName::plain).collect();
+    let names = "CONCAT('oxferry:', LEFT(SHA2(?, 256), 48))";
+    let names: Vec<String> = each(conn, names, &plain).await.map_err(lock_error)?;
+    let locks = tables.into_iter().zip(names.iter().cloned());
+    let locks: Vec<Lock> = locks.map(|(table, name)| Lock { table, name }).collect();
+    let taken: Vec<Option<i64>> = each(conn, "GET_LOCK(?, 0)", &names)
         .await
         .map_err(lock_error)?;
-    let name = name.unwrap_or_default();
-    let lock = Lock { table, name };
-    let taken: Option<Option<i64>> = conn
-        .exec_first("SELECT GET_LOCK(?, 0)", (&lock.name,))
-        .await
-        .map_err(lock_error)?;
-    if taken.flatten() == Some(1) {
-        return Ok(lock);
-    }
-    let holder = user(conn, &lock).await.map_err(lock_error)?;
+    let refused = locks.iter().zip(taken).find(|(_, taken)| *taken != Some(1));
+    let Some((lock, _)) = refused else {
+        return Ok(locks);
+    };
+    let holder = users(conn, std::slice::from_ref(lock)).await;
+    let holder = holder.map_err(lock_error)?.into_iter().flatten().next();
     let holder = holder.map_or_else(String::new, |id| format!(", connection {id}"));
     let message = format!(
         "another job is working on {}{holder}: let it end first",
@@ -211,11 +222,27 @@ async fn take_one(conn: &mut Conn, table: TableName) -> Result<Lock, Failure> {
     Err(Failure::new(Remedy::Retry, anyhow::anyhow!(message)))
 }
 
-/// Returns the connection that holds the lock, if one does.
-async fn user(conn: &mut Conn, lock: &Lock) -> Result<Option<u32>, mysql_async::Error> {
-    let query = "SELECT IS_USED_LOCK(?)";
-    let used: Option<Option<u32>> = conn.exec_first(query, (&lock.name,)).await?;
-    Ok(used.flatten())
+/// Returns the connection that holds each lock, if one does.
+async fn users(conn: &mut Conn, locks: &[Lock]) -> Result<Vec<Option<u32>>, mysql_async::Error> {
+    let names: Vec<String> = locks.iter().map(|lock| lock.name.clone()).collect();
+    each(conn, "IS_USED_LOCK(?)", &names).await
+}
+
+/// Has the server work out an expression for each value, many in one statement.
+async fn each<T: FromValue>(
+    conn: &mut Conn,
+    expression: &str,
+    values: &[String],
+) -> Result<Vec<T>, mysql_async::Error> {
+    let mut all = Vec::with_capacity(values.len());
+    for values in values.chunks(AT_ONCE) {
+        let list = vec![expression; values.len()].join(", ");
+        let params: Vec<Value> = values.iter().map(Value::from).collect();
+        let row: Option<Row> = conn.exec_first(format!("SELECT {list}"), params).await?;
+        let row = row.map(Row::unwrap).unwrap_or_default();
+        all.extend(row.into_iter().map(from_value::<T>));
+    }
+    Ok(all)
 }
 
 fn lock_error(error: mysql_async::Error) -> Failure {

@@ -21,7 +21,8 @@ use oxferry_state::{Checkpoint, Phase};
 
 use super::{
     Holder, Job, Kind, Prepared, PreparedTable, Sink as _, checkpoint::Saver,
-    comparison::Comparison, kind::TakenOver, progress::Progress, signals::Interrupt, summary,
+    comparison::Comparison, kind::TakenOver, progress::Progress, rest::AtRest, signals::Interrupt,
+    summary,
 };
 use crate::failure::{Failure, remedied};
 
@@ -57,6 +58,8 @@ pub(crate) struct Script<'a, K: Kind> {
     pub(crate) interrupt: &'a Interrupt,
     /// Whether the cutover has begun: from then on nothing is dropped half-way.
     pub(crate) in_cutover: Arc<AtomicBool>,
+    /// Whether the source is shut to writers.
+    pub(crate) at_rest: AtRest,
     /// Whether an attempt that fails is the last one.
     pub(crate) no_more_attempts: AtomicBool,
     /// The job's lock, to be looked at once more before the rename.

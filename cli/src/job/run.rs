@@ -26,6 +26,7 @@ use super::{
     comparison::{self, Comparison, JobFeed},
     progress::{Progress, Snapshot},
     ranges::{Copied, NotingChunker},
+    rest::{AtRest, JobBarrier},
     signals::Interrupt,
     throttling::Throttling,
 };
@@ -46,7 +47,7 @@ const BARRIER_MAX: Duration = Duration::from_secs(60);
 /// How long work in flight is waited for when the job ends early.
 const WIND_DOWN_MAX: Duration = Duration::from_secs(60);
 
-type JobDriver<K> = Driver<MysqlStream, NotingChunker, <K as Kind>::Sink, ServerBarrier>;
+type JobDriver<K> = Driver<MysqlStream, NotingChunker, <K as Kind>::Sink, JobBarrier>;
 type JobTableSetup<K> = TableSetup<NotingChunker, <K as Kind>::Sink>;
 type DriverTask = JoinHandle<Result<pipeline::Progress, CopyError>>;
 
@@ -68,7 +69,9 @@ pub(crate) async fn run<K: Kind>(
     let sinks = prepared.tables.iter();
     let sinks: Vec<_> = sinks.map(|table| kind.sink(&prepared, table)).collect();
     let tables = table_setups::<K>(job, &prepared, &sinks, &copied);
-    let (handle, driver) = start::<K>(job, &prepared, tables, Arc::clone(&touched)).await?;
+    let at_rest = AtRest::new();
+    let watching = (Arc::clone(&touched), at_rest.clone());
+    let (handle, driver) = start::<K>(job, &prepared, tables, watching).await?;
     let in_cutover = Arc::new(AtomicBool::new(false));
     let throttle = (throttling.pacer(), Arc::clone(&in_cutover));
     let feed = JobFeed::new(job, handle.clone(), throttle, touched);
@@ -88,6 +91,7 @@ pub(crate) async fn run<K: Kind>(
         progress,
         interrupt,
         in_cutover: Arc::clone(&in_cutover),
+        at_rest: at_rest.clone(),
         no_more_attempts: AtomicBool::new(false),
         lock: lock.holder(),
     };
@@ -112,8 +116,8 @@ pub(crate) async fn run<K: Kind>(
                 lost
             }
             failed = saver.keep_saving(&handle) => failed,
-            failed = throttling.run(&handle) => failed,
-            changed = kind.watch(job, &in_cutover) => changed,
+            failed = throttling.run(&handle, &at_rest) => failed,
+            changed = kind.watch(&script) => changed,
             () = progress.show(look) => Failure::new(Remedy::Bug, anyhow::anyhow!("the status ended")),
         }
     };
@@ -159,7 +163,7 @@ async fn start<K: Kind>(
     job: &Job,
     prepared: &Prepared,
     tables: Vec<JobTableSetup<K>>,
-    touched: Arc<Mutex<Touched>>,
+    (touched, at_rest): (Arc<Mutex<Touched>>, AtRest),
 ) -> Result<(Handle, JobDriver<K>), Failure> {
     let stream = StreamConfig::new(job.source.opts("binlog"));
     let sources = job.tables.iter().map(|table| table.source.clone());
@@ -167,7 +171,7 @@ async fn start<K: Kind>(
     let barrier = ServerBarrier::new(job.source.opts("barrier"), job.marks.clone(), BARRIER_MAX);
     let parts = Parts {
         stream,
-        barrier,
+        barrier: JobBarrier::new(barrier, at_rest),
         config: engine_config(job, prepared),
         start: prepared.start.clone(),
     };
@@ -192,6 +196,7 @@ fn engine_config(job: &Job, prepared: &Prepared) -> EngineConfig {
         config.batch_rows_max = usize::MAX;
         config.batch_bytes_max = u64::MAX;
     }
+    config.in_order = job.in_order;
     config.buffer_rows_max = CHANGES_WAITING_MAX;
     config.buffer_bytes_max = CHANGES_WAITING_BYTES_MAX;
     config

@@ -1,9 +1,10 @@
 //! A server, as a job sees it.
 
-use mysql_async::{Conn, Opts};
+use mysql_async::{Conn, Opts, prelude::Queryable};
 use oxferry_binlog::{FilePosition, Position};
 use oxferry_schema::{
-    ConnectError, Remedy, ServerInfo, ServerInfoError, ServerUrl, connect, current_position,
+    ConnectError, Ident, Remedy, ServerInfo, ServerInfoError, ServerUrl, TableName, connect,
+    current_position,
 };
 
 use crate::failure::{Failure, remedied};
@@ -54,4 +55,38 @@ impl Site {
         };
         Ok(Position { file, gtids })
     }
+}
+
+/// Returns whether a table of exactly this name exists.
+pub(crate) async fn table_exists(conn: &mut Conn, name: &TableName) -> Result<bool, Failure> {
+    let query =
+        "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = ? AND table_name = ?";
+    let (schema, table): (&Ident, &Ident) = (&name.schema, &name.table);
+    let count: Option<u64> = conn
+        .exec_first(query, (schema.as_str(), table.as_str()))
+        .await
+        .map_err(|error| {
+            Failure::new(Remedy::Retry, error)
+                .context(format!("looking for table {}", name.plain()))
+        })?;
+    Ok(count == Some(1))
+}
+
+/// Drops tables in one statement, which may refer to each other; none is
+/// dropped where one can't be. What isn't there is no error.
+pub(crate) async fn drop_together(conn: &mut Conn, tables: &[&TableName]) -> Result<(), Failure> {
+    if tables.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = tables.iter().map(ToString::to_string).collect();
+    let names = names.join(", ");
+    conn.query_drop(format!("DROP TABLE IF EXISTS {names}"))
+        .await
+        .map_err(|error| {
+            let remedy = match oxferry_schema::classify(&error).remedy() {
+                Remedy::Bug => Remedy::Retry,
+                remedy => remedy,
+            };
+            Failure::new(remedy, error).context(format!("dropping {names}"))
+        })
 }

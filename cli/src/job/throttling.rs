@@ -9,7 +9,7 @@ use oxferry_copier::pipeline::Handle;
 use oxferry_schema::Remedy;
 use oxferry_throttle::{ByHand, Monitor, MonitorConfig, MonitorError, Pacer, Verdict};
 
-use super::Job;
+use super::{Job, rest::AtRest};
 use crate::{
     failure::{Failure, remedied},
     source,
@@ -64,7 +64,19 @@ impl Throttling {
     }
 
     /// Measures, and tells the copy; ends only with an error.
-    pub(crate) async fn run(&self, handle: &Handle) -> Failure {
+    ///
+    /// While the source is at rest, what can't be measured holds nobody up: a
+    /// heartbeat could not even be written.
+    pub(crate) async fn run(&self, handle: &Handle, at_rest: &AtRest) -> Failure {
+        let failure = self.measure(handle).await;
+        if at_rest.is_set() {
+            tracing::debug!("the throttle ended: {}", failure.line());
+            at_rest.becomes(false).await;
+        }
+        failure
+    }
+
+    async fn measure(&self, handle: &Handle) -> Failure {
         let monitor = self.monitor.lock().ok().and_then(|mut slot| slot.take());
         let Some(monitor) = monitor else {
             return Failure::new(Remedy::Bug, anyhow::anyhow!("the throttle runs already"));

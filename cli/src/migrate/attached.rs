@@ -14,12 +14,14 @@ use oxferry_schema::{
 use oxferry_state::{Checkpoint, TableProgress};
 
 use super::{
-    job::{Migration, refuse},
+    job::Migration,
     neighbours::{Facts, Hidden},
-    preflight::Problem,
     privileges,
 };
-use crate::failure::Failure;
+use crate::{
+    failure::Failure,
+    job::{Problem, refuse},
+};
 
 /// How often it is looked whether something new hangs on a table. Under the
 /// cutover's lock it is looked at once more.

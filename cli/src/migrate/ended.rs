@@ -8,11 +8,11 @@ use oxferry_cutover::{Sentinel, complete, drop_old, end_earlier};
 use oxferry_schema::{ServerUrl, ShadowNames, Table, TableName, connect};
 use oxferry_state::{Checkpoint, JobIdentity, Phase};
 
-use super::{EARLIER_MAX, attached, job::table_exists, request::Rest, start};
+use super::{EARLIER_MAX, attached, request::Rest, start};
 use crate::{
     args::MigrateArgs,
     failure::Failure,
-    job::{DROP_LOCK_WAIT, Holder, JobLock, Saver, Store},
+    job::{DROP_LOCK_WAIT, Holder, JobLock, Saver, Store, table_exists},
     source,
 };
 

@@ -1,21 +1,20 @@
 //! A job before anything is written: what is asked for, and what stands.
 
-use mysql_async::{Conn, prelude::Queryable};
+use mysql_async::Conn;
 use oxferry_schema::{
-    Alter, Attached, Ident, KeyError, ReadError, Remedy, RowKey, ServerInfo, ServerUrl,
-    ShadowNames, StatementError, Table, TableName,
+    Alter, Attached, KeyError, ReadError, Remedy, RowKey, ServerInfo, ServerUrl, ShadowNames,
+    StatementError, Table, TableName,
 };
 use oxferry_state::JobIdentity;
 
 use super::{
-    attached, facts, neighbours,
-    preflight::{self, Problem},
+    attached, facts, neighbours, preflight,
     request::{Request, Rest},
 };
 use crate::{
     args::MigrateArgs,
     failure::{Failure, remedied},
-    job::{Job, Settings, Site},
+    job::{Job, Problem, Settings, Site, refuse},
     source,
 };
 
@@ -116,6 +115,7 @@ impl Migration {
             sentinel: first.names.sentinel.clone(),
             state: first.names.state.clone(),
             marks: first.names.state.clone(),
+            in_order: false,
             identity: JobIdentity::migrate(names.collect(), statements.collect()),
             source: site.clone(),
             target: site,
@@ -223,38 +223,4 @@ fn refuse_twice(looked: &[Looked]) -> Result<(), Failure> {
         "two statements change table {}: put all its clauses into one statement",
         name.plain()
     )))
-}
-
-/// Logs each problem with what removes it, and counts them in the failure.
-pub(super) fn refuse(problems: &[Problem]) -> Result<(), Failure> {
-    let Some(first) = problems.first() else {
-        return Ok(());
-    };
-    // One alone is the last line, which every error ends with.
-    for problem in problems.iter().filter(|_| problems.len() > 1) {
-        tracing::error!("{}: {}", problem.what, problem.fix);
-    }
-    let message = match problems.len() {
-        1 => format!("{}: {}", first.what, first.fix),
-        count => format!("{count} things are in the way, each named above"),
-    };
-    Err(Failure::new(
-        preflight::remedy(problems),
-        anyhow::anyhow!(message),
-    ))
-}
-
-/// Returns whether a table of exactly this name exists.
-pub(crate) async fn table_exists(conn: &mut Conn, name: &TableName) -> Result<bool, Failure> {
-    let query =
-        "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = ? AND table_name = ?";
-    let (schema, table): (&Ident, &Ident) = (&name.schema, &name.table);
-    let count: Option<u64> = conn
-        .exec_first(query, (schema.as_str(), table.as_str()))
-        .await
-        .map_err(|error| {
-            Failure::new(Remedy::Retry, error)
-                .context(format!("looking for table {}", name.plain()))
-        })?;
-    Ok(count == Some(1))
 }

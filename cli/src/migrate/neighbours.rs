@@ -2,7 +2,7 @@
 
 use oxferry_schema::{Attached, CarriedKey, Ident, Remedy, TableName};
 
-use super::preflight::Problem;
+use crate::job::Problem;
 
 /// What preflight looks at of what hangs on one table.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 use oxferry_schema::{Attached, CarriedKey, Remedy, ShadowNames, TableName};
 
 use super::privileges;
+use crate::job::Problem;
 
 /// What preflight looks at of the server.
 #[derive(Clone, Debug)]
@@ -44,17 +45,6 @@ pub(crate) struct TableFacts {
     pub(crate) key_problem: Option<String>,
 }
 
-/// One thing that is in the way, and what removes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
-    /// What is wrong, with its value.
-    pub(crate) what: String,
-    /// What to do.
-    pub(crate) fix: String,
-    /// Decides the exit code.
-    pub(crate) remedy: Remedy,
-}
-
 /// The oldest version that does all that a job needs.
 ///
 /// `RENAME TABLE` under `LOCK TABLES` came with 8.0.13, casts to `DOUBLE` and
@@ -62,17 +52,6 @@ pub(crate) struct Problem {
 /// Source: MySQL 8.0 manual, "RENAME TABLE Statement", and "Cast Functions and
 /// Operators".
 const VERSION_MIN: (u16, u16, u16) = (8, 0, 17);
-
-/// Returns the remedy that decides the exit code: missing settings and
-/// privileges come before what is wrong with the table.
-pub(crate) fn remedy(problems: &[Problem]) -> Remedy {
-    let first = problems
-        .iter()
-        .find(|problem| problem.remedy == Remedy::Privileges);
-    first
-        .or_else(|| problems.first())
-        .map_or(Remedy::Usage, |problem| problem.remedy)
-}
 
 fn setting(what: String, fix: &str) -> Problem {
     Problem {
@@ -273,7 +252,10 @@ mod tests {
         assert_eq!(of_table.len(), 2);
         found.splice(0..0, of_table);
         assert!(found.iter().all(|problem| !problem.fix.is_empty()));
-        assert_eq!(remedy(&found), Remedy::Privileges);
+        assert_eq!(
+            crate::job::refuse(&found).unwrap_err().remedy(),
+            Remedy::Privileges
+        );
     }
 
     #[test]
@@ -282,7 +264,10 @@ mod tests {
             engine: "MyISAM".to_owned(),
             ..table()
         });
-        assert_eq!(remedy(&found), Remedy::Usage);
+        assert_eq!(
+            crate::job::refuse(&found).unwrap_err().remedy(),
+            Remedy::Usage
+        );
         assert_eq!(found[0].what, "d.t is a table of engine MyISAM");
     }
 

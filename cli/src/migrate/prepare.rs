@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mysql_async::{Conn, prelude::Queryable};
+use mysql_async::Conn;
 use oxferry_copier::{Connections, DeferredIndexes, WorkLimits};
 use oxferry_cutover::detach;
 use oxferry_schema::{Altered, Mapping, Remedy, ShadowError, Table, TableName, create_shadow};
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     failure::{Failure, remedied},
-    job::{Holder, Prepared, PreparedTable, Saver, make_sentinel},
+    job::{Holder, Prepared, PreparedTable, Saver, drop_together, make_sentinel},
 };
 
 remedied!(ShadowError);
@@ -254,23 +254,4 @@ async fn drop_leftovers(job: &Migration, conn: &mut Conn, lock: &Holder) -> Resu
         tracing::info!(table = %shadow, "dropped what an earlier run had built");
     }
     Ok(())
-}
-
-/// Drops tables in one statement, which may refer to each other; none is
-/// dropped where one can't be. What isn't there is no error.
-pub(crate) async fn drop_together(conn: &mut Conn, tables: &[&TableName]) -> Result<(), Failure> {
-    if tables.is_empty() {
-        return Ok(());
-    }
-    let names: Vec<String> = tables.iter().map(ToString::to_string).collect();
-    let names = names.join(", ");
-    conn.query_drop(format!("DROP TABLE IF EXISTS {names}"))
-        .await
-        .map_err(|error| {
-            let remedy = match oxferry_schema::classify(&error).remedy() {
-                Remedy::Bug => Remedy::Retry,
-                remedy => remedy,
-            };
-            Failure::new(remedy, error).context(format!("dropping {names}"))
-        })
 }

@@ -1,10 +1,7 @@
 //! What a migrate does in its own way: rows stay on one server, and the shadow
 //! takes over by a rename.
 
-use std::{
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use mysql_async::Conn;
 use oxferry_copier::SelectSink;
@@ -15,7 +12,7 @@ use oxferry_state::{Checkpoint, Phase};
 use super::{attached, ended, finish::Takeover, job::Migration};
 use crate::{
     failure::Failure,
-    job::{Holder, Job, Kind, Prepared, PreparedTable, Saver, Script, TakenOver},
+    job::{Holder, Kind, Prepared, PreparedTable, Saver, Script, TakenOver},
 };
 
 /// Transactions that changed more rows than this are never ended for the sake
@@ -34,8 +31,8 @@ impl Kind for Migration {
         Arc::new(SelectSink::new(connections, table.plan.clone()))
     }
 
-    async fn watch(&self, _job: &Job, in_cutover: &AtomicBool) -> Failure {
-        attached::watch(self, in_cutover).await
+    async fn watch(&self, script: &Script<'_, Self>) -> Failure {
+        attached::watch(self, &script.in_cutover).await
     }
 
     async fn cut_over(&self, script: &Script<'_, Self>) -> Result<TakenOver, Failure> {

@@ -7,7 +7,9 @@
 
 mod attached;
 mod cutover;
+mod far;
 mod migrate;
+mod moves;
 mod multi;
 mod native;
 mod refuse;

@@ -5,8 +5,12 @@ use mysql_async::Conn;
 use oxferry_schema::{Alter, ShadowNames, TableName};
 use oxferry_state::Checkpoint;
 
-use super::{super::job::table_exists, Decided};
-use crate::{args::MigrateArgs, failure::Failure, job::Store};
+use super::Decided;
+use crate::{
+    args::MigrateArgs,
+    failure::Failure,
+    job::{Store, table_exists},
+};
 
 impl Decided {
     /// Looks for a job that an earlier run has begun to copy; returns whether

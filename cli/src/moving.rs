@@ -1,0 +1,230 @@
+//! `oxferry move`: tables go to another server, from the first look at both to
+//! the last table dropped.
+
+mod complete;
+mod earlier;
+mod job;
+mod plan;
+mod prepare;
+mod start;
+mod switching;
+mod takeover;
+mod watch;
+
+use mysql_async::Conn;
+use oxferry_cutover::Sentinel;
+use oxferry_schema::TableName;
+use oxferry_state::{Phase, TableStore};
+
+use self::{earlier::Earlier, job::Move, start::Start};
+use crate::{
+    args::MoveArgs,
+    failure::Failure,
+    job::{self as course, Holder, Interrupt, Job, JobLock, Progress, SAVE_MAX, Saver, Site},
+    log::Log,
+    source,
+};
+
+pub(crate) use self::plan::run as plan;
+
+/// Runs a move to its end, or to the point at which it can be resumed.
+///
+/// # Errors
+///
+/// A failure with its remedy. Nothing is left locked; what a resume needs is kept.
+pub(crate) async fn run(args: MoveArgs, log: &Log) -> Result<(), Failure> {
+    let (listener, interrupt) = course::listen().map_err(|error| {
+        Failure::new(oxferry_schema::Remedy::Bug, error).context("listening for signals")
+    })?;
+    tokio::select! {
+        outcome = move_tables(args, log, &interrupt) => outcome,
+        // Ends the process itself, or never.
+        () = listener.run() => Err(course::interrupted()),
+    }
+}
+
+/// The locks that a move holds, on both servers.
+#[derive(Debug)]
+struct Locks {
+    source: JobLock,
+    target: JobLock,
+}
+
+impl Locks {
+    async fn take(job: &Job) -> Result<Self, Failure> {
+        let source = job.source.connect("lock").await?;
+        let source = JobLock::take(source, &job.sources()).await?;
+        let target = job.target.connect("lock").await?;
+        let targets: Vec<_> = job.tables.iter().map(|t| t.target.clone()).collect();
+        match JobLock::take(target, &targets).await {
+            Ok(target) => Ok(Self { source, target }),
+            Err(failure) => {
+                source.release().await;
+                Err(failure.context("on the target"))
+            }
+        }
+    }
+
+    async fn release(self) {
+        self.source.release().await;
+        self.target.release().await;
+    }
+
+    async fn lost(&self) -> Failure {
+        tokio::select! {
+            lost = self.source.lost() => lost.context("on the source"),
+            lost = self.target.lost() => lost.context("on the target"),
+        }
+    }
+}
+
+async fn move_tables(args: MoveArgs, log: &Log, interrupt: &Interrupt) -> Result<(), Failure> {
+    tracing::info!(phase = %Phase::Preflight.as_str(), "begins");
+    let looked = async {
+        let wanted = job::wanted(&args.select)?;
+        switching::check(&args.switch)?;
+        let sites = Sites::look(&args).await?;
+        if earlier::settle(&args, &wanted, &sites).await? == Earlier::Done {
+            return Ok::<_, Failure>(None);
+        }
+        Ok(Some(Move::look(args, sites).await?))
+    };
+    let looked = tokio::select! {
+        looked = looked => looked?,
+        interrupted = interrupt.wanted() => return Err(interrupted),
+    };
+    let Some((mut job, mut conn)) = looked else {
+        tracing::info!(phase = %Phase::Done.as_str(), "ends");
+        return Ok(());
+    };
+    let locks = Locks::take(&job.core).await?;
+    let outcome = locked(&mut job, &mut conn, (log, interrupt, &locks)).await;
+    locks.release().await;
+    if outcome.is_ok() {
+        tracing::info!(phase = %Phase::Done.as_str(), "ends");
+    }
+    outcome
+}
+
+async fn locked(
+    job: &mut Move,
+    conn: &mut Conn,
+    (log, interrupt, locks): (&Log, &Interrupt, &Locks),
+) -> Result<(), Failure> {
+    let start = tokio::select! {
+        decided = job.decide(conn) => decided?,
+        lost = locks.lost() => return Err(lost),
+        interrupted = interrupt.wanted() => return Err(interrupted),
+    };
+    job.go_on(&start)?;
+    let checkpoint = match &start {
+        Start::Resume(checkpoint) | Start::CleanUp(checkpoint) => (**checkpoint).clone(),
+        Start::Fresh { .. } => job.begin(),
+    };
+    let saver = Saver::new(job.core.store(), checkpoint);
+    let progress = Progress::new(log, job.core.row_estimate());
+    let outcome = work(job, start, conn, (&saver, &progress, interrupt, locks)).await;
+    progress.finish();
+    if outcome.is_err() && job.core.settings.run.print_state {
+        course::print_state(&saver).await;
+    }
+    outcome
+}
+
+async fn work(
+    job: &mut Move,
+    start: Start,
+    conn: &mut Conn,
+    (saver, progress, interrupt, locks): (&Saver, &Progress, &Interrupt, &Locks),
+) -> Result<(), Failure> {
+    let holder = locks.target.holder();
+    if let Start::CleanUp(_) = start {
+        tracing::info!("an earlier run has made the switch; cleaning up after it");
+        progress.enter(Phase::Cleanup);
+        let names = Names::of_job(&job.core);
+        return clean_up(&job.sites(), &names, saver, (&holder, &job.core.target)).await;
+    }
+    progress.enter(Phase::Prepare);
+    let prepared = tokio::select! {
+        prepared = prepare::prepare(job, start, conn, (saver, &holder)) => prepared?,
+        lost = locks.lost() => return Err(lost),
+        interrupted = interrupt.wanted() => return Err(interrupted),
+    };
+    let rest = (&locks.target, progress, interrupt);
+    let running = course::run((&job.core, job), prepared, saver, rest);
+    tokio::select! {
+        outcome = running => outcome,
+        // The one on the target is looked after by the run itself.
+        lost = locks.source.lost() => Err(lost.context("on the source")),
+    }
+}
+
+/// Both servers.
+#[derive(Clone, Debug)]
+struct Sites {
+    source: Site,
+    target: Site,
+}
+
+impl Sites {
+    async fn look(args: &MoveArgs) -> Result<Self, Failure> {
+        let (source, _) = Site::look(source::source_url(&args.server)?).await?;
+        let (target, _) = Site::look(source::target_url(args.target.as_deref())?).await?;
+        Ok(Self { source, target })
+    }
+}
+
+/// The tables of a move itself.
+#[derive(Clone, Debug)]
+struct Names {
+    /// The checkpoint's, on the target.
+    state: TableName,
+    /// The one that postpones the switch, on the target.
+    sentinel: TableName,
+    /// The marks of the barrier and the throttle, on the source.
+    marks: TableName,
+}
+
+impl Names {
+    fn of_job(job: &Job) -> Self {
+        Self {
+            state: job.state.clone(),
+            sentinel: job.sentinel.clone(),
+            marks: job.marks.clone(),
+        }
+    }
+}
+
+/// Drops what the move made beside the tables, the checkpoint last. `lock` is
+/// held on the server beside it.
+async fn clean_up(
+    sites: &Sites,
+    names: &Names,
+    saver: &Saver,
+    (lock, held_on): (&Holder, &Site),
+) -> Result<(), Failure> {
+    let mut locked = held_on.connect("lock").await?;
+    lock.check(&mut locked).await?;
+    let mut target = sites.target.connect("cleanup").await?;
+    Sentinel::new(names.sentinel.clone())
+        .drop(&mut target)
+        .await?;
+    // A source that was shut stays so: what can't be dropped there is named.
+    if let Err(failure) = drop_marks(sites, names).await {
+        tracing::warn!(
+            table = %names.marks.plain(),
+            "the table of the move's marks stays on the source: {}", failure.line()
+        );
+    }
+    lock.check(&mut locked).await?;
+    saver.clear().await
+}
+
+async fn drop_marks(sites: &Sites, names: &Names) -> Result<(), Failure> {
+    Ok(marks(&sites.source, &names.marks).drop_table().await?)
+}
+
+/// The table on the source for the marks of the barrier and the throttle.
+fn marks(source: &Site, table: &TableName) -> TableStore {
+    TableStore::new(source.opts("marks"), table.clone(), "move", SAVE_MAX)
+}

@@ -1,0 +1,205 @@
+//! What an earlier run that died in its switch has left: a source that is shut,
+//! or a switch that was made.
+//!
+//! It is looked for before anything else, since the source's tables may have
+//! other names by now, and the checkpoint is named after one of them.
+
+use mysql_async::{Conn, prelude::Queryable};
+use oxferry_cutover::{Leftover, undo_leftover};
+use oxferry_schema::{Ident, Remedy, ShadowNames, TableName, Wanted};
+use oxferry_state::{Checkpoint, CheckpointStore as _, FileStore, JobKind, TargetServer};
+
+use super::{Names, Sites, clean_up, switching};
+use crate::{
+    args::{Announced, MoveArgs},
+    failure::Failure,
+    job::{JobLock, Saver, Store},
+};
+
+/// Whether anything is left to do after the earlier run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Earlier {
+    /// The move begins, or goes on.
+    GoesOn,
+    /// The earlier run has made the switch; what it left is cleaned up.
+    Done,
+}
+
+/// Finds an earlier run of the move that died in its switch, and undoes, or
+/// completes, what it did.
+///
+/// # Errors
+///
+/// A failure that says what can't be undone, or that nobody knows where the
+/// applications write.
+pub(super) async fn settle(
+    args: &MoveArgs,
+    wanted: &Wanted,
+    sites: &Sites,
+) -> Result<Earlier, Failure> {
+    let Some(checkpoint) = find(args, wanted, sites).await? else {
+        return Ok(Earlier::GoesOn);
+    };
+    let Some(target) = checkpoint.target.clone() else {
+        return Ok(Earlier::GoesOn);
+    };
+    let sources: Vec<TableName> = checkpoint.tables.iter().map(|t| t.source.clone()).collect();
+    let lock = JobLock::take(sites.source.connect("lock").await?, &sources).await?;
+    let settled = Settling {
+        args,
+        sites,
+        lock: &lock,
+        target,
+    };
+    let done = settled.settle(checkpoint, &sources).await;
+    lock.release().await;
+    done
+}
+
+struct Settling<'a> {
+    args: &'a MoveArgs,
+    sites: &'a Sites,
+    lock: &'a JobLock,
+    target: TargetServer,
+}
+
+impl Settling<'_> {
+    async fn settle(
+        &self,
+        checkpoint: Checkpoint,
+        sources: &[TableName],
+    ) -> Result<Earlier, Failure> {
+        let names = Names::of(&checkpoint)?;
+        let file = self.args.run.state.as_ref();
+        let opts = self.sites.target.opts("checkpoint");
+        let store = Store::new(file, opts, &names.state, &checkpoint.job.name);
+        let saver = Saver::new(store, checkpoint);
+        if self.target.switched {
+            return self.finish(&saver, &names).await;
+        }
+        let Some(leftover) = leftover(&self.target)? else {
+            return Ok(Earlier::GoesOn);
+        };
+        let leftover = match (leftover.announced, self.args.switch.announced) {
+            (true, Some(Announced::Target)) => return self.finish(&saver, &names).await,
+            (true, Some(Announced::Source)) => not_announced(leftover),
+            (true, None) => {
+                return Err(Failure::new(
+                    Remedy::Ambiguous,
+                    anyhow::anyhow!(
+                        "an earlier run died while it sent the applications to the target: look where they \
+                         write, then run the same command with --announced target or --announced source"
+                    ),
+                ));
+            }
+            (false, _) => leftover,
+        };
+        tracing::info!(%leftover, "an earlier run has shut the source: that is undone first");
+        let plan = switching::plan(&self.args.switch, sources)?;
+        undo_leftover(&self.sites.source.opts("undo"), &plan, &leftover).await?;
+        saver
+            .save_target(|target| target.source_lock = None)
+            .await?;
+        Ok(Earlier::GoesOn)
+    }
+
+    async fn finish(&self, saver: &Saver, names: &Names) -> Result<Earlier, Failure> {
+        tracing::info!("an earlier run has made the switch; cleaning up after it");
+        clean_up(
+            self.sites,
+            names,
+            saver,
+            (&self.lock.holder(), &self.sites.source),
+        )
+        .await?;
+        Ok(Earlier::Done)
+    }
+}
+
+fn leftover(target: &TargetServer) -> Result<Option<Leftover>, Failure> {
+    let text = target.source_lock.as_deref();
+    let parsed = text.map(str::parse::<Leftover>).transpose();
+    parsed.map_err(|error| Failure::new(Remedy::State, error))
+}
+
+fn not_announced(mut leftover: Leftover) -> Leftover {
+    leftover.announced = false;
+    leftover
+}
+
+/// Returns the checkpoint of a move between these servers that died in its
+/// switch, if its tables are among those that are wanted.
+async fn find(
+    args: &MoveArgs,
+    wanted: &Wanted,
+    sites: &Sites,
+) -> Result<Option<Checkpoint>, Failure> {
+    let found = match &args.run.state {
+        Some(file) => {
+            // One that can't be read is told of by whoever wants to go on with it.
+            let loaded = FileStore::new(file).load().await.unwrap_or_default();
+            loaded.into_iter().collect()
+        }
+        None => {
+            let mut conn = sites.target.connect("earlier").await?;
+            in_tables(&mut conn).await?
+        }
+    };
+    let source = &sites.source.info.server_uuid;
+    let died = |checkpoint: &Checkpoint| {
+        let target = checkpoint.target.as_ref();
+        let is_here = checkpoint.job.kind == JobKind::Move && checkpoint.server_uuid == *source;
+        is_here && target.is_some_and(|t| t.switched || t.source_lock.is_some())
+    };
+    let is_wanted = |checkpoint: &Checkpoint| {
+        let mut tables = checkpoint.tables.iter().map(|table| &table.source);
+        tables.any(|table| wants(wanted, table))
+    };
+    let mut found = found.into_iter();
+    Ok(found.find(|checkpoint| died(checkpoint) && is_wanted(checkpoint)))
+}
+
+fn wants(wanted: &Wanted, table: &TableName) -> bool {
+    let all = wanted.databases.is_empty() && wanted.tables.is_empty();
+    all || wanted.databases.contains(&table.schema) || wanted.tables.contains(table)
+}
+
+/// Reads the checkpoints in all the tables that jobs have for them.
+async fn in_tables(conn: &mut Conn) -> Result<Vec<Checkpoint>, Failure> {
+    let failed = |error| Failure::new(Remedy::Retry, error).context("looking for earlier moves");
+    let query = "SELECT table_schema, table_name FROM information_schema.tables \
+        WHERE table_name LIKE '\\_%\\_oxstate' AND table_comment LIKE 'oxferry:%'";
+    let tables: Vec<(String, String)> = conn.query(query).await.map_err(failed)?;
+    let mut found = Vec::new();
+    for (schema, table) in tables {
+        let (Ok(schema), Ok(table)) = (Ident::new(schema), Ident::new(table)) else {
+            continue;
+        };
+        let table = TableName::new(schema, table);
+        let query = format!("SELECT payload FROM {table} WHERE payload <> ''");
+        let payloads: Vec<String> = conn.query(query).await.map_err(failed)?;
+        found.extend(
+            payloads
+                .iter()
+                .filter_map(|json| Checkpoint::from_json(json).ok()),
+        );
+    }
+    Ok(found)
+}
+
+impl Names {
+    /// Names the tables of the move that a checkpoint is of.
+    pub(super) fn of(checkpoint: &Checkpoint) -> Result<Self, Failure> {
+        let first = checkpoint.tables.iter().min_by_key(|table| &table.source);
+        let first = first.ok_or_else(|| {
+            let error = anyhow::anyhow!("the checkpoint names no table");
+            Failure::new(Remedy::State, error)
+        })?;
+        let beside_target = ShadowNames::beside(&first.target);
+        Ok(Self {
+            state: beside_target.state,
+            sentinel: beside_target.sentinel,
+            marks: ShadowNames::beside(&first.source).state,
+        })
+    }
+}

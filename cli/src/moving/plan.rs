@@ -1,0 +1,110 @@
+//! `oxferry plan move`: every check of the real run, and what would happen.
+
+use oxferry_copier::engine::Mode;
+
+use super::{Locks, Sites, job::Move, prepare, start::Start, switching};
+use crate::{args::MoveArgs, failure::Failure, job::bytes_text};
+
+/// Names of what stays behind, at most, a kind.
+const NAMES_MAX: usize = 1_000;
+
+/// Checks everything and says what would happen. Nothing is written.
+///
+/// # Errors
+///
+/// The failure, and so the exit code, that the real run would end with.
+pub(crate) async fn run(args: MoveArgs) -> Result<(), Failure> {
+    switching::check(&args.switch)?;
+    let sites = Sites::look(&args).await?;
+    let (mut job, mut conn) = Move::look(args, sites).await?;
+    let locks = Locks::take(&job.core).await?;
+    let planned = async {
+        let start = job.decide(&mut conn).await?;
+        job.go_on(&start)?;
+        if let Start::Fresh { leftovers, .. } = &start {
+            job.blueprint = job.draw_without(&mut conn, leftovers).await?;
+        }
+        say_start(&start);
+        say_tables(&job)?;
+        say_job(&job);
+        Ok(())
+    };
+    let outcome = tokio::select! {
+        planned = planned => planned,
+        lost = locks.lost() => Err(lost),
+    };
+    locks.release().await;
+    outcome
+}
+
+fn say_start(start: &Start) {
+    let how = match start {
+        Start::Fresh { leftovers, forgets } if leftovers.is_empty() && !forgets => {
+            "would start anew"
+        }
+        Start::Fresh { .. } => "would drop what an earlier run made, and start anew",
+        Start::Resume(_) => "would go on where an earlier run stopped",
+        Start::CleanUp(_) => "would only clean up after an earlier run, which has made the switch",
+    };
+    tracing::info!("the move {how}");
+}
+
+fn say_tables(job: &Move) -> Result<(), Failure> {
+    for table in &job.core.tables {
+        let columns = prepare::columns(table, &table.source);
+        let deferred = columns.deferred(&table.source);
+        let mut bare = table.source.clone();
+        bare.indexes
+            .retain(|index| !deferred.names().any(|name| *name == index.name));
+        bare.name = table.target.clone();
+        let plan = job.filtered(table, columns.plan(&bare)?)?;
+        let mode = match plan.mode() {
+            Mode::Ranged => "ranged",
+            Mode::Ordered => "ordered",
+        };
+        let deferred: Vec<&str> = deferred.names().map(|name| name.as_str()).collect();
+        tracing::info!(
+            table = %table.source.name.plain(),
+            to = %table.target.plain(),
+            made = job.makes(&table.target),
+            key = %table.key.index.as_str(),
+            mode,
+            rows_about = table.source.row_estimate,
+            disk_needed = %bytes_text(table.source.size_bytes),
+            indexes_built_later = %deferred.join(", "),
+            "would be moved"
+        );
+    }
+    Ok(())
+}
+
+fn say_job(job: &Move) {
+    for database in &job.blueprint.databases {
+        if database.create.is_some() {
+            tracing::info!(
+                database = database.name.as_str(),
+                "would be made on the target"
+            );
+        }
+    }
+    for left_out in &job.selection.left_out {
+        tracing::info!(table = %left_out.table.plain(), why = left_out.why, "is left out");
+    }
+    for line in job.left_behind.lines(NAMES_MAX) {
+        tracing::info!("is not moved: {line}");
+    }
+    tracing::info!(
+        tables = job.core.tables.len(),
+        state = %job.core.state.plain(),
+        sentinel = %job.core.sentinel.plain(),
+        marks_on_source = !job.source_is_read_only,
+        marks = %job.core.marks.plain(),
+        "tables of the move itself"
+    );
+    let sizes = job.core.tables.iter().map(|table| table.source.size_bytes);
+    tracing::info!(
+        disk_needed = %bytes_text(sizes.fold(0, u64::saturating_add)),
+        "about what the tables take on the source, indexes included; the target's binary log grows by about \
+         as much as the rows take"
+    );
+}

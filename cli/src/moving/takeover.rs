@@ -1,0 +1,211 @@
+//! What a move does in its own way: rows go to another server, and the switch
+//! is made by whoever sends the applications there.
+
+use std::{sync::Arc, time::Duration};
+
+use oxferry_copier::TransferSink;
+use oxferry_cutover::{Leftover, LockedSource, SwitchFinish, switch};
+use oxferry_schema::Remedy;
+use oxferry_state::TargetServer;
+use oxferry_verifier::Verified;
+
+use super::{Names, clean_up, job::Move, switching, watch};
+use crate::{
+    failure::Failure,
+    job::{Kind, Prepared, PreparedTable, Script, Sink, TakenOver},
+};
+
+/// Changes that may be left to apply when the source is shut.
+const CHANGES_LEFT_MAX: u64 = 500;
+
+/// How long it is waited for so few to be left; a busy source may never get
+/// there, and a few more while it is shut are better than no switch.
+const QUIET_MAX: Duration = Duration::from_secs(5);
+
+/// How often a pause looks whether the job ends.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+impl Sink for TransferSink {
+    fn set_exclusive(&self) {
+        Self::set_exclusive(self);
+    }
+}
+
+impl Kind for Move {
+    type Sink = TransferSink;
+
+    fn sink(&self, prepared: &Prepared, table: &PreparedTable) -> Arc<TransferSink> {
+        let (source, target) = (Arc::clone(&prepared.source), Arc::clone(&prepared.target));
+        let settings = self.transfer.clone();
+        Arc::new(TransferSink::new(
+            source,
+            target,
+            table.plan.clone(),
+            settings,
+        ))
+    }
+
+    async fn watch(&self, script: &Script<'_, Self>) -> Failure {
+        watch::run(script).await
+    }
+
+    async fn cut_over(&self, script: &Script<'_, Self>) -> Result<TakenOver, Failure> {
+        let plan = switching::plan(&self.args.switch, &self.core.sources())?;
+        let (source, target) = (&self.core.source, &self.core.target);
+        let mut takeover = Takeover {
+            script,
+            completed: false,
+        };
+        let report = switch(
+            &source.opts("switch"),
+            &target.opts("switch"),
+            &plan,
+            &mut takeover,
+        )
+        .await?;
+        script
+            .saver
+            .save_target(|target| target.switched = true)
+            .await?;
+        Ok(TakenOver {
+            attempts: report.attempts,
+            lock_wait: report.lock_wait,
+            blocked: report.blocked_longest,
+        })
+    }
+
+    async fn clean_up(&self, script: &Script<'_, Self>) -> Result<(), Failure> {
+        let names = Names::of_job(&self.core);
+        let held = (&script.lock, &self.core.target);
+        clean_up(&self.sites(), &names, script.saver, held).await
+    }
+}
+
+/// A move that takes over.
+#[derive(Debug)]
+struct Takeover<'a> {
+    script: &'a Script<'a, Move>,
+    /// Whether the targets may have what the job's own writes would set off.
+    completed: bool,
+}
+
+impl Takeover<'_> {
+    /// Compares what is to be compared again, and waits until little is left to
+    /// apply. Holds nothing: it can be dropped at any time.
+    async fn come_to_rest(&self) -> Result<(), Failure> {
+        let Script {
+            comparison, handle, ..
+        } = self.script;
+        comparison.catch_up().await?;
+        self.script.kind.check_unchanged().await?;
+        let few = handle.waiting_at_most(CHANGES_LEFT_MAX);
+        match tokio::time::timeout(QUIET_MAX, few).await {
+            Ok(reached) => Ok(reached?),
+            Err(_) => {
+                tracing::debug!("changes come as fast as they are applied");
+                Ok(())
+            }
+        }
+    }
+
+    async fn bring_over_the_rest(&mut self, locked: &LockedSource) -> Result<Verified, Failure> {
+        let Script {
+            handle,
+            comparison,
+            kind,
+            ..
+        } = self.script;
+        self.script.at_rest.set(true);
+        handle.reach(locked.through.clone()).await?;
+        handle.settle().await?;
+        let name_of = |table: &oxferry_schema::TableName| locked.name_of(table).clone();
+        let evidence = comparison.finish_at_rest(self.script, name_of).await?;
+        handle.hold().await?;
+        self.completed = true;
+        kind.complete_targets(locked).await?;
+        let mut conn = kind.core.target.connect("watch").await?;
+        let written = kind.core.target.position(&mut conn).await?;
+        kind.guard.finish(&written.file).await?;
+        // Without it another job may have written to the target.
+        self.script.lock.check(&mut conn).await?;
+        Ok(evidence)
+    }
+
+    /// Takes off what the last attempt has completed, and lets changes be
+    /// applied again.
+    async fn undo(&mut self) -> Result<(), Failure> {
+        if !self.completed {
+            return Ok(());
+        }
+        let kind = self.script.kind;
+        let mut target = kind.core.target.connect("undo").await?;
+        kind.detach(&mut target).await?;
+        self.completed = false;
+        Ok(self.script.handle.release().await?)
+    }
+
+    /// Waits until no further attempt is wanted.
+    async fn last_attempt(&self) {
+        while !self
+            .script
+            .no_more_attempts
+            .load(std::sync::atomic::Ordering::Relaxed)
+        {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+impl SwitchFinish for Takeover<'_> {
+    type Error = Failure;
+
+    fn remedy(error: &Failure) -> Remedy {
+        error.remedy()
+    }
+
+    fn interrupted(&self) -> impl Future<Output = ()> + Send + 'static {
+        let interrupt = self.script.interrupt.clone();
+        async move {
+            let _wanted = interrupt.wanted().await;
+        }
+    }
+
+    async fn quiesce(&mut self) -> Result<(), Failure> {
+        self.undo().await?;
+        tokio::select! {
+            biased;
+            () = self.last_attempt() => {
+                let why = anyhow::anyhow!("the job ends");
+                Err(Failure::new(Remedy::Interrupted, why))
+            }
+            quiet = self.come_to_rest() => quiet,
+        }
+    }
+
+    async fn remember(&mut self, leftover: Option<&Leftover>) -> Result<(), Failure> {
+        let lock = leftover.map(ToString::to_string);
+        let note = |target: &mut TargetServer| target.source_lock = lock;
+        self.script.saver.save_target(note).await
+    }
+
+    async fn finish(&mut self, locked: &LockedSource) -> Result<Verified, Failure> {
+        self.bring_over_the_rest(locked).await
+    }
+
+    async fn release(&mut self) {
+        self.script.at_rest.set(false);
+        self.script.kind.guard.resume();
+        if let Err(failure) = self.undo().await {
+            // Nothing is applied until it succeeds: the next attempt begins with it.
+            tracing::warn!("the target is not as it was: {}", failure.line());
+        }
+    }
+
+    async fn pause(&mut self, wait: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            _ = self.script.interrupt.wanted() => {}
+            () = self.last_attempt() => {}
+        }
+    }
+}

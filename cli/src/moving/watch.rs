@@ -1,0 +1,184 @@
+//! Writes of others to the target: looked for in its binary log, from the
+//! moment at which the tables were made until the switch.
+
+use std::time::{Duration, Instant};
+
+use oxferry_binlog::{FilePosition, ForeignWrites, Position, Seen, StreamConfig};
+use oxferry_schema::{Remedy, Table};
+use tokio::sync::watch;
+
+use super::job::Move;
+use crate::{args::OnOff, failure::Failure, job::Script};
+
+/// How often it is noted up to where the log was looked through.
+const NOTE_EVERY: Duration = Duration::from_secs(5);
+
+/// How long the rest of the log may take at the switch.
+const REST_MAX: Duration = Duration::from_secs(30);
+
+/// How far the target's binary log has been looked through.
+#[derive(Debug)]
+pub(super) struct Guard(watch::Sender<State>);
+
+#[derive(Clone, Debug)]
+enum State {
+    /// Nobody looks.
+    Off,
+    /// All before this is the job's own.
+    Looked(FilePosition),
+    /// Somebody else wrote.
+    Foreign(String),
+    /// The target takes over at this place: others may write; what they did, should
+    /// it not take over after all.
+    Over(FilePosition, Option<String>),
+}
+
+impl Guard {
+    /// Begins with nothing looked at.
+    pub(super) fn new() -> Self {
+        Self(watch::Sender::new(State::Off))
+    }
+
+    /// Waits until everything before `position` has been looked at, where
+    /// somebody looks at all, and ends the looking.
+    ///
+    /// # Errors
+    ///
+    /// A failure that names what somebody else wrote.
+    pub(super) async fn finish(&self, position: &FilePosition) -> Result<(), Failure> {
+        let mut state = self.0.subscribe();
+        let enough = state.wait_for(|state| match state {
+            State::Looked(seen) => seen >= position,
+            State::Off | State::Foreign(_) | State::Over(..) => true,
+        });
+        let found = match tokio::time::timeout(REST_MAX, enough).await {
+            Ok(Ok(state)) => state.clone(),
+            Ok(Err(_)) | Err(_) => {
+                let why = anyhow::anyhow!(
+                    "the target's binary log could not be looked through within {} s",
+                    REST_MAX.as_secs()
+                );
+                return Err(Failure::new(Remedy::Retry, why));
+            }
+        };
+        match found {
+            State::Foreign(what) => Err(foreign(&what)),
+            State::Off | State::Over(..) => Ok(()),
+            State::Looked(seen) => {
+                self.0.send_replace(State::Over(seen, None));
+                Ok(())
+            }
+        }
+    }
+
+    /// Looks on, after an attempt that failed.
+    pub(super) fn resume(&self) {
+        self.0.send_modify(|state| {
+            if let State::Over(seen, missed) = state {
+                *state = match missed.take() {
+                    Some(what) => State::Foreign(what),
+                    None => State::Looked(seen.clone()),
+                };
+            }
+        });
+    }
+
+    /// Notes what was looked at, unless the target has taken over.
+    fn looked(&self, end: &FilePosition) {
+        self.0.send_modify(|state| match state {
+            State::Off | State::Looked(_) => *state = State::Looked(end.clone()),
+            State::Over(seen, _) => seen.clone_from(end),
+            State::Foreign(_) => {}
+        });
+    }
+
+    /// Returns whether it counts what somebody else writes.
+    fn found(&self, what: &str) -> bool {
+        self.0.send_if_modified(|state| {
+            if let State::Over(_, missed) = state {
+                missed.get_or_insert_with(|| what.to_owned());
+                return false;
+            }
+            *state = State::Foreign(what.to_owned());
+            true
+        })
+    }
+}
+
+/// Looks through the target's binary log; ends with an error only.
+pub(super) async fn run(script: &Script<'_, Move>) -> Failure {
+    let job = script.kind;
+    let start = match position(script).await {
+        Ok(Some(start)) => start,
+        Ok(None) => return std::future::pending().await,
+        Err(failure) => return failure,
+    };
+    match look(script, job, start).await {
+        Ok(never) => match never {},
+        Err(failure) => failure,
+    }
+}
+
+/// Returns from where on the log is looked through, if it is.
+async fn position(script: &Script<'_, Move>) -> Result<Option<Position>, Failure> {
+    let job = script.kind;
+    if job.args.detect_foreign_writes == OnOff::Off {
+        return Ok(None);
+    }
+    if !job.core.target.info.log_bin {
+        tracing::warn!(
+            "the target has no binary log: writes of others to its tables are found by comparing only"
+        );
+        return Ok(None);
+    }
+    if let Some(noted) = script.saver.target_position().await {
+        return Ok(Some(noted));
+    }
+    let mut conn = job.core.target.connect("watch").await?;
+    Ok(Some(job.core.target.position(&mut conn).await?))
+}
+
+async fn look(
+    script: &Script<'_, Move>,
+    job: &Move,
+    start: Position,
+) -> Result<std::convert::Infallible, Failure> {
+    let config = StreamConfig::new(job.core.target.opts("watch"));
+    let prepared = script.prepared.tables.iter();
+    let tables: Vec<Table> = prepared.map(|table| table.target.clone()).collect();
+    let mark = job.core.state.clone();
+    job.guard.looked(&start.file);
+    let mut log = ForeignWrites::open(config, start, mark, tables).await?;
+    let mut noted = Instant::now();
+    loop {
+        match log.next().await? {
+            Seen::Progress { end } => {
+                job.guard.looked(&end);
+                if noted.elapsed() >= NOTE_EVERY {
+                    noted = Instant::now();
+                    let position = log.boundary().clone();
+                    let note = |target: &mut oxferry_state::TargetServer| {
+                        target.position = Some(position);
+                    };
+                    script.saver.save_target(note).await?;
+                }
+            }
+            Seen::Foreign(write) => {
+                let what = write.to_string();
+                if job.guard.found(&what) {
+                    return Err(foreign(&what));
+                }
+            }
+        }
+    }
+}
+
+fn foreign(what: &str) -> Failure {
+    Failure::new(
+        Remedy::State,
+        anyhow::anyhow!(
+            "somebody else writes to the target: {what}; find out who, and start anew with --fresh, or \
+             allow it with --detect-foreign-writes off"
+        ),
+    )
+}

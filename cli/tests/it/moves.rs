@@ -1,0 +1,49 @@
+//! Live tables move to another server.
+
+use mysql_async::prelude::Queryable;
+use oxferry_testkit::{server::ServerOptions, tables::TableSpec};
+
+use crate::{
+    far::{Far, target_options},
+    world::{LIMIT, check_code, options},
+};
+
+async fn moves_under_writers(source: ServerOptions, make: fn(&str, &str, u64) -> TableSpec) {
+    let far = Far::on((source, target_options()), make, 20_000).await;
+    let writers = far.writers(4, 3).await;
+    let finished = far.moves().run(LIMIT).await.unwrap();
+    check_code(&finished, 0);
+    far.check(&writers.stop().await).await;
+    let (here, there) = far.tables().await;
+    assert_eq!(here, ["_t_oxold"]);
+    assert_eq!(there, ["t"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_moves_under_writers_with_gtids() {
+    moves_under_writers(options(), TableSpec::sysbench).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_moves_under_writers_without_gtids() {
+    moves_under_writers(options().gtid(false), TableSpec::sysbench).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unique_values_that_travel_between_rows_arrive_on_the_target() {
+    moves_under_writers(options(), TableSpec::with_unique).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_table_that_fills_while_it_moves_arrives() {
+    let far = Far::new(TableSpec::sysbench, 0).await;
+    let mut running = far.moves().arg("--cutover").arg("manual").spawn().unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let insert = "INSERT INTO t (k, c, pad) VALUES (1, 'a', 'b'), (2, 'c', 'd')";
+    let mut source = far.source.conn().await.unwrap();
+    source.query_drop(insert).await.unwrap();
+    let drop = "DROP TABLE _t_oxsentinel";
+    far.target_conn().await.query_drop(drop).await.unwrap();
+    check_code(&running.wait_exit(LIMIT).await.unwrap(), 0);
+    assert_eq!(far.check_rows("_t_oxold", "t").await, 2);
+}
