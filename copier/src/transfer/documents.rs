@@ -79,68 +79,42 @@ impl Document<'_> {
         add_paths(&document, &mut "$".to_owned(), &mut paths);
         let mut leaves = Vec::new();
         for paths in paths.chunks(PATHS_MAX) {
-            let types = self
-                .ask(conn, "JSON_TYPE(JSON_EXTRACT({}, ?))", paths)
-                .await?;
-            for (path, found) in paths.iter().zip(types) {
-                let found = mysql_async::from_value_opt::<String>(found);
-                let Ok(kind) = found else {
+            let found = self.ask(conn, paths).await?;
+            for (path, found) in paths.iter().zip(found.chunks(ANSWERS)) {
+                let [kind, text, size] = found else {
                     return Err(changed());
                 };
-                leaves.extend(self.leaf(conn, path, &kind).await?);
+                let (Some(kind), Some(text)) = (text_of(kind), text_of(text)) else {
+                    continue;
+                };
+                let value = match kind.as_str() {
+                    "DECIMAL" => decimal(text, number_of(size).ok_or_else(changed)?),
+                    "DATE" => JsonValue::Date(text),
+                    "DATETIME" => JsonValue::DateTime(text),
+                    "TIMESTAMP" => JsonValue::Timestamp(text),
+                    "TIME" => JsonValue::Time(text),
+                    _ => bytes(conn, &text).await?,
+                };
+                let (column, path) = (self.ordinal, path.clone());
+                leaves.push(JsonLeaf {
+                    column,
+                    path,
+                    value,
+                });
             }
         }
         Ok(leaves)
     }
 
-    async fn leaf(
-        &self,
-        conn: &mut Conn,
-        path: &str,
-        kind: &str,
-    ) -> Result<Option<JsonLeaf>, DriverError> {
-        if !TYPES.contains(&format!("'{kind}'")) {
-            return Ok(None);
-        }
-        let path = path.to_owned();
-        let one = std::slice::from_ref(&path);
-        let text = self
-            .ask(conn, "JSON_UNQUOTE(JSON_EXTRACT({}, ?))", one)
-            .await?;
-        let size = self
-            .ask(conn, "JSON_STORAGE_SIZE(JSON_EXTRACT({}, ?))", one)
-            .await?;
-        let text = text
-            .into_iter()
-            .next()
-            .and_then(text_of)
-            .ok_or_else(changed)?;
-        let size = size.into_iter().next();
-        let size = size.and_then(|size| mysql_async::from_value_opt::<usize>(size).ok());
-        let value = match kind {
-            "DECIMAL" => decimal(text, size.ok_or_else(changed)?),
-            "DATE" => JsonValue::Date(text),
-            "DATETIME" => JsonValue::DateTime(text),
-            "TIMESTAMP" => JsonValue::Timestamp(text),
-            "TIME" => JsonValue::Time(text),
-            _ => bytes(conn, &text).await?,
-        };
-        let column = self.ordinal;
-        Ok(Some(JsonLeaf {
-            column,
-            path,
-            value,
-        }))
-    }
-
-    /// Asks for an expression at each path; `{}` in it stands for the column.
-    async fn ask(
-        &self,
-        conn: &mut Conn,
-        expression: &str,
-        paths: &[String],
-    ) -> Result<Vec<Value>, DriverError> {
-        let one = expression.replace("{}", &self.column.name.to_string());
+    /// Asks for the type, the text and the size of the value at each path; for
+    /// no text where the type needs none.
+    async fn ask(&self, conn: &mut Conn, paths: &[String]) -> Result<Vec<Value>, DriverError> {
+        let value = format!("JSON_EXTRACT({}, ?)", self.column.name);
+        let one = format!(
+            "JSON_TYPE({value}), \
+             IF(JSON_TYPE({value}) IN ({TYPES}), JSON_UNQUOTE({value}), NULL), \
+             JSON_STORAGE_SIZE({value})"
+        );
         let row = Predicate::keys([self.key], self.plan.source_side());
         let sql = format!(
             "SELECT {} FROM {} WHERE {}",
@@ -148,7 +122,10 @@ impl Document<'_> {
             self.plan.source().name,
             row.sql()
         );
-        let mut params: Vec<Value> = paths.iter().map(|p| Value::from(p.as_str())).collect();
+        let params = paths
+            .iter()
+            .flat_map(|path| std::iter::repeat_n(Value::from(path.as_str()), PLACES));
+        let mut params: Vec<Value> = params.collect();
         params.extend(row.into_params());
         let found: Option<mysql_async::Row> = conn.exec_first(sql, params).await?;
         found.map(mysql_async::Row::unwrap).ok_or_else(changed)
@@ -215,8 +192,12 @@ async fn bytes(conn: &mut Conn, text: &str) -> Result<JsonValue, DriverError> {
     Ok(JsonValue::Bytes { type_code, bytes })
 }
 
-fn text_of(value: Value) -> Option<String> {
-    mysql_async::from_value_opt(value).ok()
+fn text_of(value: &Value) -> Option<String> {
+    mysql_async::from_value_opt(value.clone()).ok()
+}
+
+fn number_of(value: &Value) -> Option<usize> {
+    mysql_async::from_value_opt(value.clone()).ok()
 }
 
 /// A document that isn't what it was a moment ago, which one snapshot excludes.
@@ -236,5 +217,11 @@ const DECIMAL_HEAD: usize = 5;
 /// Source: MySQL 9.7 manual, "DECIMAL Data Type Characteristics".
 const DIGITS_MAX: usize = 65;
 
-/// Expressions of one statement.
-const PATHS_MAX: usize = 200;
+/// Places that one statement asks about.
+const PATHS_MAX: usize = 100;
+
+/// What is asked about each place.
+const ANSWERS: usize = 3;
+
+/// How often the path stands in that.
+const PLACES: usize = 4;

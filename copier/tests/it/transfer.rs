@@ -215,7 +215,7 @@ const DOCUMENT: &str = "SELECT CONCAT_WS(' ', id, IFNULL(CAST(c AS CHAR), 'NULL'
 
 #[tokio::test]
 async fn documents_keep_types_and_sizes() {
-    let mut pair = Pair::new(&["CREATE TABLE t (id INT PRIMARY KEY, c JSON, d JSON)"]).await;
+    let mut pair = Pair::new(&["CREATE TABLE t (id INT PRIMARY KEY, c JSON, v JSON)"]).await;
     for (id, document) in DOCUMENTS.iter().enumerate() {
         let insert = format!("INSERT INTO t VALUES ({id}, {document}, JSON_ARRAY({document}))");
         pair.source.run(&insert).await;
@@ -226,7 +226,7 @@ async fn documents_keep_types_and_sizes() {
         let copied = copied.unwrap_or_else(|e| panic!("{e}: {:?}", e.source()));
         assert_eq!(copied.rows, DOCUMENTS.len() as u64);
         pair.assert_equal(DOCUMENT, "copied").await;
-        let others = DOCUMENT.replace("(c", "(d");
+        let others = DOCUMENT.replace("(c", "(t.v");
         pair.assert_equal(&others, "copied").await;
         pair.target.run("UPDATE t SET c = NULL").await;
         let keys: Vec<_> = (0..13).map(|id| key(&[id])).collect();
@@ -396,4 +396,28 @@ async fn each_transaction_begins_with_the_mark() {
         }
     }
     assert_eq!(count, 8);
+}
+
+#[tokio::test]
+async fn columns_of_other_types_are_converted_by_statements() {
+    let mut pair = Pair::new(&[]).await;
+    pair.source
+        .run("CREATE TABLE t (id INT PRIMARY KEY, c VARCHAR(20) CHARACTER SET latin1, d FLOAT)")
+        .await;
+    pair.target
+        .run(
+            "CREATE TABLE t (id BIGINT PRIMARY KEY, c VARCHAR(20) CHARACTER SET utf8mb4, d DOUBLE)",
+        )
+        .await;
+    pair.source
+        .run("INSERT INTO t VALUES (1, 'Grüße', 0.1), (2, NULL, -0.0)")
+        .await;
+    let sink = pair.sink(Mode::Ranged, Load::LocalInfile).await;
+    assert_eq!(sink.copy(&KeyRange::ALL, false).await.unwrap().rows, 2);
+    pair.assert_equal(
+        "SELECT CONCAT_WS(' ', id, c, d + 0e0) FROM t ORDER BY id",
+        "copied",
+    )
+    .await;
+    assert_eq!(pair.loads().await, 0);
 }
