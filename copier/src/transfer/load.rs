@@ -132,6 +132,7 @@ impl Loading<'_> {
             piece: Vec::new(),
             sender,
             stop: &stop,
+            packet_bytes: (target.packet_bytes / 2).clamp(1, PACKET_BYTES),
             count: 0,
             special: Vec::new(),
         };
@@ -211,15 +212,32 @@ struct Lines<'a> {
     sender: mpsc::Sender<Vec<u8>>,
     /// Says that nobody takes any more.
     stop: &'a Notify,
+    /// How large a piece may be.
+    packet_bytes: usize,
     count: u64,
     special: Vec<Key>,
 }
 
 impl Lines<'_> {
     /// Returns whether more is wanted.
+    ///
+    /// A piece is a packet, so a large row takes several: the server ends the
+    /// connection of whoever sends a larger packet than it allows.
     async fn send(&mut self) -> bool {
         let room = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
         let piece = std::mem::replace(&mut self.piece, room);
+        if piece.len() <= self.packet_bytes {
+            return self.send_one(piece).await;
+        }
+        for part in piece.chunks(self.packet_bytes) {
+            if !self.send_one(part.to_vec()).await {
+                return false;
+            }
+        }
+        true
+    }
+
+    async fn send_one(&self, piece: Vec<u8>) -> bool {
         tokio::select! {
             sent = self.sender.send(piece) => sent.is_ok(),
             () = self.stop.notified() => false,
@@ -292,8 +310,11 @@ impl Summary {
 /// is off. Source: MySQL 9.7 "Server Error Message Reference".
 const NOT_ALLOWED: [u16; 2] = [1148, 3948];
 
-/// One packet; below the smallest `max_allowed_packet` that is usual.
+/// Enough rows for a packet.
 const PIECE_BYTES: usize = 128 << 10;
+
+/// The most of a large row that one packet has.
+const PACKET_BYTES: usize = 512 << 10;
 
 /// Pieces that wait for the target.
 const PIECES: usize = 8;

@@ -28,7 +28,7 @@ async fn locker(bed: &Bed) -> Conn {
 }
 
 /// Returns once a statement that begins so runs, or waits, in another session.
-async fn running(bed: &mut Bed, statement: &str) -> u64 {
+pub(crate) async fn running(bed: &mut Bed, statement: &str) -> u64 {
     let sql = "SELECT id FROM performance_schema.processlist \
                WHERE info LIKE CONCAT(?, '%') AND db = DATABASE() AND id <> CONNECTION_ID()";
     for _ in 0..3_000 {

@@ -20,4 +20,5 @@ mod refusals;
 mod shapes;
 mod tenant;
 mod transfer;
+mod transfer_faults;
 mod values;
