@@ -42,12 +42,7 @@ pub(super) enum Start {
 /// changed.
 pub(super) fn decide(found: Found, asked: &JobIdentity, fresh: bool) -> Result<Start, Failure> {
     let Some(checkpoint) = found.checkpoint else {
-        if found.state && !fresh {
-            return Err(state(
-                "the target has the table of a checkpoint, but not the checkpoint of this move: it may \
-                 be another one's, or be kept in a file (--state); remove it with --fresh",
-            ));
-        }
+        // Its table alone tells of nothing: whatever else stands there is refused.
         return Ok(Start::Fresh {
             leftovers: Vec::new(),
             forgets: found.state,
@@ -191,12 +186,11 @@ mod tests {
             Ok(Start::Fresh { leftovers, forgets })
         };
         assert_eq!(start(nothing.clone(), "d.t", false), anew(false));
-        let foreign = Found {
+        let bare = Found {
             state: true,
             ..nothing
         };
-        assert!(start(foreign.clone(), "d.t", false).is_err());
-        assert_eq!(start(foreign, "d.t", true), anew(true));
+        assert_eq!(start(bare, "d.t", false), anew(true));
     }
 
     #[test]

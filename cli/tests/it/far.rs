@@ -112,12 +112,20 @@ impl Far {
         here.len()
     }
 
+    /// Returns whether the move has made its switch and cleaned up.
+    pub(crate) async fn is_done(&self) -> bool {
+        let (here, there) = self.tables().await;
+        here == ["_t_oxold"] && there == ["t"]
+    }
+
     /// The tables of the database on the source and on the target.
     pub(crate) async fn tables(&self) -> (Vec<String>, Vec<String>) {
         let mut source = self.source.conn().await.unwrap();
         let here = source.query("SHOW TABLES").await.unwrap();
-        let there = self.target_conn().await.query("SHOW TABLES").await.unwrap();
-        (here, there)
+        let there = format!("SHOW TABLES FROM `{}`", self.source.name());
+        let there = self.target.conn().await.unwrap().query(there).await;
+        // Early on there is no such database yet.
+        (here, there.unwrap_or_default())
     }
 }
 

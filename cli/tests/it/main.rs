@@ -10,6 +10,7 @@ mod cutover;
 mod far;
 mod migrate;
 mod moves;
+mod moves_resume;
 mod multi;
 mod native;
 mod refuse;
