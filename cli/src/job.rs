@@ -10,11 +10,13 @@ mod kind;
 mod lock;
 mod phases;
 mod prepared;
+pub(crate) mod privileges;
 mod problem;
 mod progress;
 mod ranges;
 mod rest;
 mod run;
+mod server;
 mod settings;
 mod shape;
 mod signals;
@@ -37,6 +39,7 @@ pub(crate) use self::{
     problem::{Problem, refuse},
     progress::Progress,
     run::run,
+    server::{ServerFacts, log_problems, setting},
     settings::Settings,
     shape::Columns,
     signals::{Interrupt, interrupted, listen},

@@ -13,7 +13,6 @@ mod neighbours;
 mod plan;
 mod preflight;
 mod prepare;
-mod privileges;
 mod request;
 mod shape;
 mod start;

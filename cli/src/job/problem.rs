@@ -1,6 +1,6 @@
 //! What is in a job's way, all of it at once.
 
-use oxferry_schema::Remedy;
+use oxferry_schema::{Objection, Remedy};
 
 use crate::failure::Failure;
 
@@ -13,6 +13,23 @@ pub(crate) struct Problem {
     pub(crate) fix: String,
     /// Decides the exit code.
     pub(crate) remedy: Remedy,
+}
+
+impl From<Objection> for Problem {
+    /// What can't be carried over to the target's table.
+    fn from(objection: Objection) -> Self {
+        let (remedy, fix) = (objection.remedy(), objection.fix());
+        let refused = matches!(objection, Objection::Refused { .. });
+        let fix = match remedy {
+            Remedy::Privileges if refused => "give the user what the server asks for",
+            _ => fix,
+        };
+        Self {
+            what: Failure::new(remedy, objection).line(),
+            fix: fix.to_owned(),
+            remedy,
+        }
+    }
 }
 
 /// Logs each problem with what removes it, and counts them in the failure.

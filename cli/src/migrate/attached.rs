@@ -9,18 +9,17 @@ use std::{
 use mysql_async::{Conn, prelude::Queryable};
 use oxferry_cutover::{SwapPair, SwapPlan, hidden_children};
 use oxferry_schema::{
-    Alter, Altered, Attached, Objection, Remedy, ShadowNames, Table, TableName, try_attached,
+    Alter, Altered, Attached, Remedy, ShadowNames, Table, TableName, try_attached,
 };
 use oxferry_state::{Checkpoint, TableProgress};
 
 use super::{
     job::Migration,
     neighbours::{Facts, Hidden},
-    privileges,
 };
 use crate::{
     failure::Failure,
-    job::{Problem, refuse},
+    job::{Problem, privileges, refuse},
 };
 
 /// How often it is looked whether something new hangs on a table. Under the
@@ -114,24 +113,10 @@ pub(super) async fn check(
     for (table, attached) in job.tables.iter().zip(&all) {
         let change = (&table.source, &table.alter);
         let objections = try_attached(conn, change, attached, &alters).await?;
-        problems.extend(objections.into_iter().map(objection));
+        problems.extend(objections.into_iter().map(Problem::from));
     }
     refuse(&problems)?;
     Ok(all)
-}
-
-fn objection(objection: Objection) -> Problem {
-    let (remedy, fix) = (objection.remedy(), objection.fix());
-    let refused = matches!(objection, Objection::Refused { .. });
-    let fix = match remedy {
-        Remedy::Privileges if refused => "give the user what the server asks for",
-        _ => fix,
-    };
-    Problem {
-        what: Failure::new(remedy, objection).line(),
-        fix: fix.to_owned(),
-        remedy,
-    }
 }
 
 /// Refuses to go on when what hangs on a table isn't what the job began with.

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     args::MigrateArgs,
     failure::{Failure, remedied},
-    job::{Job, Problem, Settings, Site, refuse},
+    job::{Job, Problem, ServerFacts, Settings, Site, refuse},
     source,
 };
 
@@ -61,7 +61,7 @@ impl Migration {
         let url = source::source_url(&args.server)?;
         let Rest { requests, done } = rest;
         let (site, mut conn) = Site::look(url).await?;
-        let server = facts::server(&mut conn, &site.info).await?;
+        let server = ServerFacts::read(&mut conn, &site.info).await?;
         let mut looked = Vec::with_capacity(requests.len());
         let (mut names, mut of_tables) = (Vec::new(), Vec::new());
         for request in requests {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt, iter,
+    fmt,
 };
 
 use oxferry_schema::{Ident, TableName};
@@ -72,43 +72,53 @@ impl fmt::Display for Missing {
 }
 
 /// Returns the privileges that `grants`, the lines of `SHOW GRANTS`, lack for a
-/// job on `tables`: on the server, and on each database once.
-///
-/// Reads grants on `*.*`, on the database (as a pattern) and on the table;
-/// grants on single columns don't count; a partial revoke takes away.
+/// migrate of `tables`: on the server, and on each database once.
 pub(crate) fn missing(grants: &[String], tables: &[TableName]) -> Vec<Missing> {
+    let databases: BTreeSet<&Ident> = tables.iter().map(|table| &table.schema).collect();
+    let in_databases = databases
+        .into_iter()
+        .filter_map(|database| missing_in(grants, database, &IN_DATABASE));
+    let on_server = missing_on_server(grants, &ON_SERVER);
+    on_server.into_iter().chain(in_databases).collect()
+}
+
+/// Returns which of `needed` the user lacks on the whole server.
+pub(crate) fn missing_on_server(grants: &[String], needed: &[&'static str]) -> Option<Missing> {
+    lacking(grants, None, needed, |scope| scope == Scope::Server)
+}
+
+/// Returns which of `needed` the user lacks in a database, on whatever table.
+///
+/// Reads grants on `*.*` and on the database (as a pattern); those on single
+/// tables and columns don't count; a partial revoke takes away.
+pub(crate) fn missing_in(
+    grants: &[String],
+    database: &Ident,
+    needed: &[&'static str],
+) -> Option<Missing> {
+    lacking(grants, Some(database), needed, |scope| match scope {
+        Scope::Server => true,
+        Scope::Database(pattern) => matches_pattern(pattern, database.as_str()),
+        Scope::Table(_) => false,
+    })
+}
+
+fn lacking(
+    grants: &[String],
+    database: Option<&Ident>,
+    needed: &[&'static str],
+    covers: impl Fn(Scope<'_>) -> bool,
+) -> Option<Missing> {
     let lines: Vec<Grant<'_>> = grants
         .iter()
         .filter_map(|line| Grant::parse(line))
         .collect();
-    let on_server = ON_SERVER
-        .iter()
-        .filter(|p| !held(&lines, p, |scope| scope == Scope::Server));
-    let on_server = Missing {
-        database: None,
-        privileges: on_server.copied().collect(),
-    };
-    let databases: BTreeSet<&Ident> = tables.iter().map(|table| &table.schema).collect();
-    let in_databases = databases
-        .into_iter()
-        .map(|database| missing_in(&lines, database));
-    let places = iter::once(on_server).chain(in_databases);
-    places.filter(|one| !one.privileges.is_empty()).collect()
-}
-
-fn missing_in(lines: &[Grant<'_>], database: &Ident) -> Missing {
-    let in_database = IN_DATABASE.iter().filter(|privilege| {
-        !held(lines, privilege, |scope| match scope {
-            Scope::Server => true,
-            Scope::Database(pattern) => matches_pattern(pattern, database.as_str()),
-            // The tables beside the source need the privileges too.
-            Scope::Table(_) => false,
-        })
-    });
-    Missing {
-        database: Some(database.clone()),
-        privileges: in_database.copied().collect(),
-    }
+    let lacks = needed.iter().filter(|p| !held(&lines, p, &covers));
+    let privileges: Vec<&'static str> = lacks.copied().collect();
+    (!privileges.is_empty()).then(|| Missing {
+        database: database.cloned(),
+        privileges,
+    })
 }
 
 /// Returns the privileges that `grants` lack on tables beside the job's own,
@@ -182,7 +192,8 @@ impl<'a> Grant<'a> {
         };
         Some(Self {
             revokes,
-            privileges: privileges.split(", ").map(str::trim).collect(),
+            // Dynamic privileges are printed without blanks.
+            privileges: privileges.split(',').map(str::trim).collect(),
             scope,
         })
     }
@@ -275,6 +286,20 @@ mod tests {
             lacks(&[SERVER, "GRANT SELECT (`a`) ON `my_db`.`t` TO `u`@`%`"]),
             IN_DATABASE
         );
+    }
+
+    #[test]
+    fn dynamic_privileges_are_found_in_their_list() {
+        let grants = [
+            "GRANT BINLOG_ADMIN,SYSTEM_VARIABLES_ADMIN,XA_RECOVER_ADMIN ON *.* TO `u`@`%`"
+                .to_owned(),
+        ];
+        assert_eq!(
+            missing_on_server(&grants, &["SYSTEM_VARIABLES_ADMIN"]),
+            None
+        );
+        let lacks = missing_on_server(&grants, &["SUPER", "BINLOG_ADMIN"]).unwrap();
+        assert_eq!(lacks.privileges, ["SUPER"]);
     }
 
     #[test]
