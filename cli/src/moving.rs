@@ -3,8 +3,10 @@
 
 mod complete;
 mod earlier;
+mod facts;
 mod job;
 mod plan;
+mod preflight;
 mod prepare;
 mod start;
 mod switching;

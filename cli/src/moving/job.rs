@@ -9,7 +9,8 @@ use oxferry_schema::{
 use oxferry_state::{Checkpoint, JobIdentity, TableProgress, same_definition};
 
 use super::{
-    Sites,
+    Sites, facts,
+    preflight::{self, Asked},
     start::{self, Found, Start},
     watch::Guard,
 };
@@ -70,6 +71,8 @@ impl Move {
         let tables = tables(&selection, &parts)?;
         let source_is_read_only = source.info.read_only || source.info.super_read_only;
         let core = core(&args, (source, target), tables)?;
+        let seen = (&mut source_conn, &mut target_conn);
+        check(&args, &core, &parts, seen).await?;
         let load = match args.load {
             LoadMode::Auto => Load::choose(&mut target_conn).await.map_err(|error| {
                 Failure::new(Remedy::Retry, error).context("asking the target for local_infile")
@@ -277,6 +280,31 @@ impl Move {
     pub(super) fn filtered(&self, _table: &JobTable, plan: CopyPlan) -> Result<CopyPlan, Failure> {
         Ok(plan)
     }
+}
+
+/// Refuses a move that can't be done, and notes what stays behind of its tables.
+async fn check(
+    args: &MoveArgs,
+    core: &Job,
+    parts: &[Part],
+    (source_conn, target_conn): (&mut Conn, &mut Conn),
+) -> Result<(), Failure> {
+    let children = facts::children(source_conn, parts).await?;
+    let source = (&core.source, source_conn);
+    let facts = facts::read(source, (&core.target, target_conn)).await?;
+    let targets = core.tables.iter().map(|table| table.target.clone());
+    let asked = Asked {
+        parts,
+        targets: targets.collect(),
+        marks: (!facts.source.server.read_only).then_some(&core.marks),
+        lock: args.switch.lock_source,
+        watches: args.detect_foreign_writes == OnOff::On,
+    };
+    refuse(&preflight::problems(&facts, &asked))?;
+    for note in preflight::notes(parts, &children) {
+        tracing::warn!("{note}");
+    }
+    Ok(())
 }
 
 fn hanging(part: &Part) -> Attached {

@@ -13,7 +13,8 @@ use crate::{
     args::OnOff,
     failure::Failure,
     job::{
-        Columns, Holder, JobTable, Prepared, PreparedTable, Saver, drop_together, make_sentinel,
+        Columns, Holder, JobTable, Prepared, PreparedTable, Problem, Saver, drop_together,
+        make_sentinel, refuse,
     },
 };
 
@@ -60,6 +61,10 @@ async fn fresh(
     saver.enter(Phase::Prepare).await?;
     make_marks(job).await?;
     job.blueprint.create_tables(conn, &job.parts).await?;
+    // Rather now than when the source is shut.
+    let objections = job.blueprint.try_finish(conn).await?;
+    let problems: Vec<Problem> = objections.into_iter().map(Problem::from).collect();
+    refuse(&problems)?;
     make_sentinel(&job.core, conn, saver, false).await?;
     let mut tables = Vec::with_capacity(job.core.tables.len());
     for table in &job.core.tables {

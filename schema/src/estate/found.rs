@@ -117,6 +117,16 @@ impl Found {
 }
 
 impl Part {
+    /// Puts a table and what hangs on it together.
+    #[must_use]
+    pub const fn new(table: Table, foreign_keys: Vec<ForeignKey>, triggers: Vec<Trigger>) -> Self {
+        Self {
+            table,
+            foreign_keys,
+            triggers,
+        }
+    }
+
     /// Reads a table of the source with what hangs on it, `None` if there is no
     /// such table any more.
     ///
