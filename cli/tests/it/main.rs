@@ -7,6 +7,7 @@
 
 mod attached;
 mod cutover;
+mod estate;
 mod far;
 mod migrate;
 mod moves;
