@@ -13,7 +13,7 @@ use crate::{
 #[non_exhaustive]
 pub enum Objection {
     /// The server refuses it on an empty copy of the altered table.
-    #[error("the server refuses {what} on the altered table")]
+    #[error("the server refuses {what} on the new table")]
     Refused {
         /// The trigger or the foreign key.
         what: String,
@@ -44,7 +44,7 @@ pub enum Objection {
         name: String,
     },
     /// Its names can't be written in its character set.
-    #[error("a trigger can't be made on the altered table")]
+    #[error("a trigger can't be made on the new table")]
     Charset(#[source] Box<ReadError>),
 }
 
