@@ -111,7 +111,8 @@ impl TransferSink {
     }
 
     /// As [`SelectSink::apply_on`](crate::SelectSink::apply_on), on a connection
-    /// to the target.
+    /// to the target. The transaction begins with the mark, if there is one:
+    /// whoever holds `LOCK TABLES` there must have locked its table too.
     ///
     /// # Errors
     ///

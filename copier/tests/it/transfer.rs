@@ -240,10 +240,10 @@ async fn documents_keep_types_and_sizes() {
 async fn a_table_with_hidden_and_computed_columns_in_another_order_is_copied() {
     let mut pair = Pair::new(&[]).await;
     pair.source
-        .run("CREATE TABLE t (a INT, g INT AS (a + 1) STORED, id INT PRIMARY KEY, h INT INVISIBLE)")
+        .run("CREATE TABLE t (a INT, g INT AS (a + 1) STORED, id INT AUTO_INCREMENT PRIMARY KEY, h INT INVISIBLE)")
         .await;
     pair.target
-        .run("CREATE TABLE t (id INT PRIMARY KEY, h INT INVISIBLE, a INT, g INT AS (a + 1) STORED)")
+        .run("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, h INT INVISIBLE, a INT, g INT AS (a + 1) STORED)")
         .await;
     pair.source
         .run("INSERT INTO t (id, a, h) VALUES (0, 1, 2), (-4, NULL, 7)")
