@@ -343,15 +343,9 @@ impl Drawing<'_> {
 
     /// Notes tables that a trigger seems to write to and that stay behind.
     fn neighbours(&mut self, parts: &[Part]) {
-        let left: Vec<&TableName> = self
-            .selection
-            .left_out
-            .iter()
-            .map(|left| &left.table)
-            .collect();
         for trigger in parts.iter().flat_map(|part| &part.triggers) {
             let names = body::names(trigger).unwrap_or_default();
-            for table in &left {
+            for table in &self.selection.staying {
                 if names.contains(&table.table.as_str().to_lowercase()) {
                     let note = format!("{trigger} names {}, which is not moved", table.plain());
                     self.blueprint.notes.push(note);

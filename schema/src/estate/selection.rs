@@ -71,6 +71,8 @@ pub struct Selection {
     /// What databases of the source are called on the target, where it is
     /// otherwise.
     renamed: BTreeMap<Ident, Ident>,
+    /// All else in the databases of the source that tables come from.
+    pub(super) staying: Vec<TableName>,
 }
 
 /// Databases of the server's own. Source: MySQL 9.7 manual, "The mysql System
@@ -105,6 +107,7 @@ impl Selection {
         let taken = choice.take(found);
         choice.unmatched(found);
         choice.name(&taken);
+        choice.stay(found, &taken);
         choice.unused_renames();
         choice.collisions();
         let Choice {
@@ -290,6 +293,15 @@ impl<'a> Choice<'a> {
                 bytes: one.bytes,
             });
         }
+    }
+
+    fn stay(&mut self, found: &[Found], taken: &[&Found]) {
+        let sources = taken.iter().map(|one| &one.name.schema);
+        let sources: BTreeSet<&Ident> = sources.collect();
+        let moved: BTreeSet<&TableName> = taken.iter().map(|one| &one.name).collect();
+        let near = found.iter().map(|one| &one.name);
+        let near = near.filter(|name| sources.contains(&name.schema) && !moved.contains(name));
+        self.selection.staying = near.cloned().collect();
     }
 
     fn target(&mut self, source: &TableName) -> TableName {

@@ -332,6 +332,31 @@ async fn what_a_rename_or_a_parent_stands_in_the_way_of_is_refused() {
 }
 
 #[tokio::test]
+async fn a_trigger_that_writes_to_a_table_that_stays_is_noted() {
+    let mut pair = Pair::new().await;
+    let statements = [
+        "CREATE DATABASE shop",
+        "CREATE TABLE shop.t (id INT PRIMARY KEY)",
+        "CREATE TABLE shop.audit (id INT PRIMARY KEY)",
+        "CREATE TABLE shop.other (id INT PRIMARY KEY)",
+        "CREATE TRIGGER shop.x AFTER INSERT ON shop.t FOR EACH ROW INSERT INTO audit VALUES (NEW.id)",
+    ];
+    run(&mut pair.source, &statements).await;
+    let wanted = Wanted {
+        tables: vec![TableName::new(
+            Ident::new("shop").unwrap(),
+            Ident::new("t").unwrap(),
+        )],
+        ..Wanted::default()
+    };
+    let (blueprint, _) = pair.draw(&wanted, TargetTables::Refuse).await.unwrap();
+    assert_eq!(
+        blueprint.notes,
+        ["trigger x on shop.t names shop.audit, which is not moved"]
+    );
+}
+
+#[tokio::test]
 async fn an_orphan_is_found_with_its_keys_values() {
     let mut pair = Pair::new().await;
     run(
