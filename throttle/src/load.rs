@@ -36,6 +36,11 @@ impl LoadGate {
         }
     }
 
+    /// Lets another number of threads run.
+    pub const fn set_threads_running_max(&mut self, threads_running_max: u64) {
+        self.threads_running_max = threads_running_max;
+    }
+
     /// Records that `threads_running` were seen at `now`.
     pub fn handle_sample(&mut self, now: Instant, threads_running: u64) {
         let first = self.threads_running.is_none();

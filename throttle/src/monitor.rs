@@ -45,6 +45,8 @@ pub struct Monitor {
     /// Why the last heartbeat, or the last look at the load, failed.
     beat_error: Option<ProbeError>,
     load_error: Option<ProbeError>,
+    /// What a person sets while it runs.
+    hand: ByHand,
 }
 
 struct Source {
@@ -131,6 +133,7 @@ impl Monitor {
             discovered_at: None,
             beat_error: None,
             load_error: None,
+            hand: hand.clone(),
             config,
         };
         (monitor, Pacer::new(measured, hand.clone()))
@@ -168,12 +171,25 @@ impl Monitor {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
+            self.set_limits();
             self.discover().await;
             self.measure().await;
             self.publish(now());
             if let Err(error) = self.check(now()) {
                 return error;
             }
+        }
+    }
+
+    /// Takes over what a person has set anew.
+    fn set_limits(&mut self) {
+        let limits = self.hand.limits();
+        if let Some(lag_max) = limits.lag_max {
+            self.lag.set_lag_max(lag_max);
+        }
+        if let Some(max) = limits.threads_running_max {
+            let load = self.load.get_or_insert_with(|| LoadGate::new(max, now()));
+            load.set_threads_running_max(max);
         }
     }
 

@@ -57,6 +57,7 @@ pub(crate) fn name_of(server: &Server) -> String {
 /// A monitor that runs until it is told to stop.
 pub(crate) struct Running {
     pub(crate) pacer: Pacer,
+    pub(crate) hand: ByHand,
     pub(crate) task: JoinHandle<Result<(), MonitorError>>,
     stop: oneshot::Sender<()>,
 }
@@ -67,10 +68,16 @@ impl Running {
         let table = TableName::new(name("job"), name("_t_oxstate"));
         let store = TableStore::new(opts(source), table.clone(), "job.t", PATIENCE);
         store.create().await.unwrap();
-        let (monitor, pacer) = Monitor::new(opts(source), table, config, &ByHand::new());
+        let hand = ByHand::new();
+        let (monitor, pacer) = Monitor::new(opts(source), table, config, &hand);
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(monitor.run(async { drop(stopped.await) }));
-        Self { pacer, task, stop }
+        Self {
+            pacer,
+            hand,
+            task,
+            stop,
+        }
     }
 
     /// Waits until work is held up for a reason that `wanted` likes.

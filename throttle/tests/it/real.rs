@@ -205,3 +205,23 @@ async fn busy_threads_and_a_flag_file_hold_work_up() {
     running.open("idle again").await;
     running.stop().await;
 }
+
+#[tokio::test]
+async fn limits_that_are_set_while_it_runs_hold_and_let_go() {
+    let pair = Pair::start().await;
+    let mut config = quick();
+    config.replicas = vec![opts(&pair.replica)];
+    config.discover = false;
+    let mut running = Running::start(&pair.source, config).await;
+    running.open("before").await;
+    running.hand.set_threads_running_max(0);
+    let is_load = |reason: &Reason| matches!(reason, Reason::Load { .. });
+    running.held("no thread may run", is_load).await;
+    running.hand.set_threads_running_max(10_000);
+    running.open("many threads may run").await;
+    running.hand.set_lag_max(Duration::ZERO);
+    running.held("no lag is allowed", is_lag).await;
+    running.hand.set_lag_max(PATIENCE);
+    running.open("lag is allowed").await;
+    running.stop().await;
+}
