@@ -33,6 +33,8 @@ pub(crate) enum Command {
     },
     /// List what jobs that ended early left behind; remove it with --execute
     Cleanup(CleanupArgs),
+    /// Tell a running job what to do
+    Ctl(CtlArgs),
     /// Show the effective settings of `migrate`, and where each comes from
     Config(ConfigArgs),
 }
@@ -297,6 +299,9 @@ pub(crate) struct RunArgs {
     /// Drop what an earlier run built, and start anew
     #[arg(long)]
     pub(crate) fresh: bool,
+    /// Listen for `oxferry ctl` at this socket, instead of one in the user's runtime folder
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) control: Option<PathBuf>,
     /// On an error, print the last checkpoint as JSON on stdout
     #[arg(long)]
     pub(crate) print_state: bool,
@@ -328,6 +333,41 @@ pub(crate) struct CleanupArgs {
     /// How to log
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log: LogFormat,
+}
+
+/// `oxferry ctl`.
+#[derive(Clone, Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true))]
+pub(crate) struct CtlArgs {
+    /// The job's name: the table that it changes, as DATABASE.NAME
+    #[arg(long, value_name = "NAME", group = "which")]
+    pub(crate) job: Option<String>,
+    /// The socket that the job was told to listen at, by --control
+    #[arg(long, value_name = "PATH", group = "which")]
+    pub(crate) socket: Option<PathBuf>,
+    #[command(subcommand)]
+    pub(crate) command: CtlCommand,
+}
+
+/// What to tell a job.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum CtlCommand {
+    /// Print how far it is, as JSON
+    Status,
+    /// Begin no further chunk; changes are applied all the same
+    Pause,
+    /// Go on copying
+    Resume,
+    /// Take over as soon as everything is ready, whatever postpones it
+    Cutover,
+    /// End at the next safe point, as by SIGTERM; the checkpoint is kept
+    Abort,
+    /// Change a setting: max-lag, max-threads-running
+    Set {
+        /// The setting, as its option takes it: max-lag=5s
+        #[arg(value_name = "KEY=VALUE")]
+        setting: String,
+    },
 }
 
 /// Whether the server may change a table by itself.
@@ -419,7 +459,7 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-fn positive(text: &str) -> Result<Duration, String> {
+pub(crate) fn positive(text: &str) -> Result<Duration, String> {
     let duration = humantime::parse_duration(text)
         .map_err(|error| format!("{error}; write it like 500ms, 3s, 2h"))?;
     if duration.is_zero() {

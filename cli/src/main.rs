@@ -6,6 +6,8 @@
 mod args;
 mod cleanup;
 mod config;
+mod control;
+mod ctl;
 mod failure;
 mod job;
 mod log;
@@ -52,6 +54,10 @@ fn run(command: Command, settings: &[String], log: &Log) -> Result<(), Failure> 
                 job: PlanCommand::Move(args),
             } => moving::plan(args).await,
             Command::Cleanup(args) => cleanup::run(&args).await,
+            Command::Ctl(args) => {
+                print(&[ctl::run(&args).await?]);
+                Ok(())
+            }
             Command::Config(_) => {
                 print(settings);
                 Ok(())
@@ -125,6 +131,7 @@ const fn log_format(command: &Command) -> LogFormat {
             job: PlanCommand::Move(args),
         } => args.run.log,
         Command::Cleanup(args) => args.log,
+        Command::Ctl(_) => LogFormat::Text,
         Command::Config(args) => args.migrate.run.log,
     }
 }

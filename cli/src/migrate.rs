@@ -33,6 +33,7 @@ use self::{
 };
 use crate::{
     args::MigrateArgs,
+    control::{self, Controls},
     failure::Failure,
     job::{self as course, Interrupt, JobLock, Prepared, Progress, Saver, Store, table_exists},
     log::Log,
@@ -64,6 +65,7 @@ pub(crate) async fn run(args: MigrateArgs, log: &Log) -> Result<(), Failure> {
 }
 
 async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<(), Failure> {
+    let controls = Controls::new(interrupt.clone());
     tracing::info!(phase = %Phase::Preflight.as_str(), "begins");
     let Some(rest) = left_to_copy(&args, interrupt).await? else {
         tracing::info!(phase = %Phase::Done.as_str(), "ends");
@@ -88,9 +90,9 @@ async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<
         job: &job,
         saver: &saver,
         progress: &progress,
-        interrupt,
+        controls: &controls,
     };
-    let outcome = work.run(start, &mut conn, &lock).await;
+    let outcome = work.controlled(start, &mut conn, &lock).await;
     lock.release().await;
     progress.finish();
     match &outcome {
@@ -173,17 +175,34 @@ struct Work<'a> {
     job: &'a Migration,
     saver: &'a Saver,
     progress: &'a Progress,
-    interrupt: &'a Interrupt,
+    controls: &'a Controls,
 }
 
 impl Work<'_> {
+    /// Runs the job, and listens to what it is told.
+    async fn controlled(
+        &self,
+        start: Start,
+        conn: &mut Conn,
+        lock: &JobLock,
+    ) -> Result<(), Failure> {
+        let core = &self.job.core;
+        let path = core.settings.run.control.as_deref();
+        let control = control::listen(path, &core.identity.name).await?;
+        tokio::select! {
+            outcome = self.run(start, conn, lock) => outcome,
+            never = control::serve(control.as_ref(), self.controls) => match never {},
+        }
+    }
+
     async fn run(&self, start: Start, conn: &mut Conn, lock: &JobLock) -> Result<(), Failure> {
         let Self {
             job,
             saver,
             progress,
-            interrupt,
+            controls,
         } = *self;
+        let interrupt = controls.interrupt();
         if let Start::CleanUp(checkpoint) = &start {
             tracing::info!("an earlier run has swapped the tables; cleaning up after it");
             progress.enter(Phase::Cleanup);
@@ -194,7 +213,7 @@ impl Work<'_> {
         let failure = tokio::select! {
             prepared = self.prepare(start, conn, lock) => {
                 let prepared = prepared?;
-                let rest = (lock, progress, interrupt);
+                let rest = (lock, progress, controls);
                 return course::run((&job.core, job), prepared, saver, rest).await;
             }
             lost = lock.lost() => lost,

@@ -21,6 +21,7 @@ use oxferry_state::{Phase, TableStore};
 use self::{earlier::Earlier, job::Move, start::Start};
 use crate::{
     args::MoveArgs,
+    control::{self, Controls},
     failure::Failure,
     job::{self as course, Holder, Interrupt, Job, JobLock, Progress, SAVE_MAX, Saver, Site},
     log::Log,
@@ -125,7 +126,15 @@ async fn locked(
     };
     let saver = Saver::new(job.core.store(), checkpoint);
     let progress = Progress::new(log, job.core.row_estimate());
-    let outcome = work(job, start, conn, (&saver, &progress, interrupt, locks)).await;
+    let controls = Controls::new(interrupt.clone());
+    let control = {
+        let settings = &job.core.settings.run;
+        control::listen(settings.control.as_deref(), &job.core.identity.name).await?
+    };
+    let outcome = tokio::select! {
+        outcome = work(job, start, conn, (&saver, &progress, &controls, locks)) => outcome,
+        never = control::serve(control.as_ref(), &controls) => match never {},
+    };
     progress.finish();
     if outcome.is_err() && job.core.settings.run.print_state {
         course::print_state(&saver).await;
@@ -137,8 +146,9 @@ async fn work(
     job: &mut Move,
     start: Start,
     conn: &mut Conn,
-    (saver, progress, interrupt, locks): (&Saver, &Progress, &Interrupt, &Locks),
+    (saver, progress, controls, locks): (&Saver, &Progress, &Controls, &Locks),
 ) -> Result<(), Failure> {
+    let interrupt = controls.interrupt();
     let holder = locks.target.holder();
     if let Start::CleanUp(_) = start {
         tracing::info!("an earlier run has made the switch; cleaning up after it");
@@ -152,7 +162,7 @@ async fn work(
         lost = locks.lost() => return Err(lost),
         interrupted = interrupt.wanted() => return Err(interrupted),
     };
-    let rest = (&locks.target, progress, interrupt);
+    let rest = (&locks.target, progress, controls);
     let running = course::run((&job.core, job), prepared, saver, rest);
     tokio::select! {
         outcome = running => outcome,

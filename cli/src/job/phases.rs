@@ -24,7 +24,10 @@ use super::{
     comparison::Comparison, kind::TakenOver, progress::Progress, rest::AtRest, signals::Interrupt,
     summary,
 };
-use crate::failure::{Failure, remedied};
+use crate::{
+    control::Controls,
+    failure::{Failure, remedied},
+};
 
 remedied!(CutoverError);
 
@@ -56,6 +59,8 @@ pub(crate) struct Script<'a, K: Kind> {
     pub(crate) comparison: &'a Comparison,
     pub(crate) progress: &'a Progress,
     pub(crate) interrupt: &'a Interrupt,
+    /// What the job can be told while it runs.
+    pub(crate) controls: &'a Controls,
     /// Whether the cutover has begun: from then on nothing is dropped half-way.
     pub(crate) in_cutover: Arc<AtomicBool>,
     /// Whether the source is shut to writers.
@@ -210,6 +215,12 @@ impl<K: Kind> Script<'_, K> {
         tokio::select! {
             waited = postponed => {
                 tracing::info!(waited_s = waited?.as_secs(), "the sentinel is gone");
+                Ok(())
+            }
+            () = self.controls.cutover_wanted() => {
+                let mut conn = self.job.target.connect("sentinel").await?;
+                sentinel.drop(&mut conn).await?;
+                tracing::info!("the cutover is wanted: the sentinel is dropped");
                 Ok(())
             }
             failed = self.keep_compared() => failed,

@@ -127,6 +127,24 @@ impl Progress {
         }
     }
 
+    /// Returns what the control socket tells of the job.
+    pub(crate) fn status(&self, snapshot: &Snapshot) -> serde_json::Value {
+        let (phase, since) = self.current().unzip();
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        serde_json::json!({
+            "phase": phase.map(|phase| phase.as_str()),
+            "for_ms": since.map(|since| millis(since.elapsed())),
+            "rows": phase.map(|phase| rows_done(phase, snapshot)),
+            "rows_expected": self.rows_expected.load(Ordering::Relaxed),
+            "rows_copied": snapshot.copy.rows_copied,
+            "rows_compared": snapshot.rows_compared,
+            "changes_applied": snapshot.copy.changes_applied,
+            "changes_waiting": snapshot.copy.changes_waiting,
+            "lag_ms": snapshot.lag.map(millis),
+            "throttled": snapshot.throttled,
+        })
+    }
+
     fn current(&self) -> Option<(Phase, Instant)> {
         self.phases
             .lock()

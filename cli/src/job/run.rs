@@ -27,10 +27,12 @@ use super::{
     progress::{Progress, Snapshot},
     ranges::{Copied, NotingChunker},
     rest::{AtRest, JobBarrier},
-    signals::Interrupt,
     throttling::Throttling,
 };
-use crate::failure::{Failure, remedied};
+use crate::{
+    control::Controls,
+    failure::{Failure, remedied},
+};
 
 remedied!(StreamError);
 
@@ -43,6 +45,9 @@ const CHANGES_WAITING_BYTES_MAX: u64 = 64 << 20;
 
 /// How long a barrier may take; see `SAVE_MAX` for why not less.
 const BARRIER_MAX: Duration = Duration::from_secs(60);
+
+/// How old the status that the control socket tells may be.
+const CURRENT_EVERY: Duration = Duration::from_millis(250);
 
 /// How long work in flight is waited for when the job ends early.
 const WIND_DOWN_MAX: Duration = Duration::from_secs(60);
@@ -60,9 +65,9 @@ pub(crate) async fn run<K: Kind>(
     (job, kind): (&Job, &K),
     prepared: Prepared,
     saver: &Saver,
-    (lock, progress, interrupt): (&JobLock, &Progress, &Interrupt),
+    (lock, progress, controls): (&JobLock, &Progress, &Controls),
 ) -> Result<(), Failure> {
-    let throttling = Throttling::new(job)?;
+    let throttling = Throttling::new(job, controls.hand())?;
     let count = job.tables.len();
     let touched = comparison::touched(&prepared);
     let copied: Vec<Copied> = (0..count).map(|_| Copied::one_of(count)).collect();
@@ -89,7 +94,8 @@ pub(crate) async fn run<K: Kind>(
         sinks: &sinks,
         comparison: &comparison,
         progress,
-        interrupt,
+        interrupt: controls.interrupt(),
+        controls,
         in_cutover: Arc::clone(&in_cutover),
         at_rest: at_rest.clone(),
         no_more_attempts: AtomicBool::new(false),
@@ -118,7 +124,10 @@ pub(crate) async fn run<K: Kind>(
             failed = saver.keep_saving(&handle) => failed,
             failed = throttling.run(&handle, &at_rest) => failed,
             changed = kind.watch(&script) => changed,
-            () = progress.show(look) => Failure::new(Remedy::Bug, anyhow::anyhow!("the status ended")),
+            () = keep_current(controls, progress, &look) => {
+                Failure::new(Remedy::Bug, anyhow::anyhow!("the control status ended"))
+            }
+            () = progress.show(&look) => Failure::new(Remedy::Bug, anyhow::anyhow!("the status ended")),
         }
     };
     match side_by_side(&script, background).await {
@@ -128,6 +137,15 @@ pub(crate) async fn run<K: Kind>(
         }
         Err(failure) if driver_is_over.load(Ordering::Relaxed) => Err(failure),
         Err(failure) => Err(wind_down(&handle, driver, saver, failure).await),
+    }
+}
+
+/// Has the controls tell what `look` sees, for as long as it is polled.
+async fn keep_current(controls: &Controls, progress: &Progress, look: impl Fn() -> Snapshot) {
+    let mut ticks = tokio::time::interval(CURRENT_EVERY);
+    loop {
+        ticks.tick().await;
+        controls.show(progress.status(&look()));
     }
 }
 

@@ -12,14 +12,14 @@ use crate::failure::{Failure, exit_code};
 
 /// Whether the operator wants the job to end.
 #[derive(Clone, Debug)]
-pub(crate) struct Interrupt(watch::Receiver<bool>);
+pub(crate) struct Interrupt(watch::Sender<bool>);
 
 /// Listens for signals for as long as it is polled.
 #[derive(Debug)]
 pub(crate) struct Listener {
     interrupt: Signal,
     terminate: Signal,
-    seen: watch::Sender<bool>,
+    seen: Interrupt,
 }
 
 /// Begins to listen; from now on the first signal doesn't end the process.
@@ -28,13 +28,13 @@ pub(crate) struct Listener {
 ///
 /// When the system refuses the handlers.
 pub(crate) fn listen() -> io::Result<(Listener, Interrupt)> {
-    let (seen, interrupted) = watch::channel(false);
+    let seen = Interrupt::new();
     let listener = Listener {
         interrupt: signal(SignalKind::interrupt())?,
         terminate: signal(SignalKind::terminate())?,
-        seen,
+        seen: seen.clone(),
     };
-    Ok((listener, Interrupt(interrupted)))
+    Ok((listener, seen))
 }
 
 impl Listener {
@@ -42,7 +42,7 @@ impl Listener {
     pub(crate) async fn run(mut self) {
         self.next().await;
         tracing::warn!("ending at the next safe point; once more to end at once");
-        self.seen.send_replace(true);
+        self.seen.ask();
         self.next().await;
         tracing::warn!("ended at once: the last checkpoint is kept");
         std::process::exit(i32::from(exit_code(Remedy::Interrupted)));
@@ -57,6 +57,16 @@ impl Listener {
 }
 
 impl Interrupt {
+    /// Begins with a job that may go on.
+    pub(crate) fn new() -> Self {
+        Self(watch::Sender::new(false))
+    }
+
+    /// Has the job end at the next safe point.
+    pub(crate) fn ask(&self) {
+        self.0.send_replace(true);
+    }
+
     /// Returns whether the job shall end.
     pub(crate) fn is_wanted(&self) -> bool {
         *self.0.borrow()
@@ -64,11 +74,9 @@ impl Interrupt {
 
     /// Waits until the job shall end.
     pub(crate) async fn wanted(&self) -> Failure {
-        let mut seen = self.0.clone();
-        if seen.wait_for(|seen| *seen).await.is_err() {
-            // The listener is gone, so nobody can interrupt any more.
-            std::future::pending::<()>().await;
-        }
+        // The sender lives in this very value.
+        let mut seen = self.0.subscribe();
+        let _closed = seen.wait_for(|seen| *seen).await;
         interrupted()
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Throttling {
 
 impl Throttling {
     /// Prepares to measure what the options say.
-    pub(crate) fn new(job: &Job) -> Result<Self, Failure> {
+    pub(crate) fn new(job: &Job, hand: &ByHand) -> Result<Self, Failure> {
         let args = &job.settings.throttle;
         let mut config = MonitorConfig::default();
         config.lag.lag_max = args.max_lag;
@@ -38,7 +38,7 @@ impl Throttling {
             .map(|url| Ok(source::replica_url(url, &job.settings.server)?.opts("lag")))
             .collect::<Result<_, Failure>>()?;
         let opts = job.source.opts("throttle");
-        let (monitor, pacer) = Monitor::new(opts, job.marks.clone(), config, &ByHand::new());
+        let (monitor, pacer) = Monitor::new(opts, job.marks.clone(), config, hand);
         Ok(Self {
             monitor: Mutex::new(Some(monitor)),
             pacer,

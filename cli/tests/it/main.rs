@@ -6,6 +6,7 @@
 )]
 
 mod attached;
+mod control;
 mod cutover;
 mod estate;
 mod far;
