@@ -67,6 +67,12 @@ impl Kind for Move {
             .saver
             .save_target(|target| target.switched = true)
             .await?;
+        if let Some(remains) = report.remains {
+            tracing::info!(remains, "left on the source as asked");
+        }
+        for error in report.afterwards {
+            tracing::error!("after the switch: {}", Failure::from(error).line());
+        }
         Ok(TakenOver {
             attempts: report.attempts,
             lock_wait: report.lock_wait,
