@@ -4,9 +4,11 @@ use std::{fmt, future::Future, num::NonZeroUsize};
 
 use oxferry_schema::{Key, KeyRange, Remedy};
 
+use crate::CodecError;
+
 /// What one row looks like: SHA-256 over an unambiguous encoding of every
 /// compared column. Equal fingerprints mean equal rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
@@ -143,6 +145,19 @@ pub enum FingerprintError {
         #[source]
         source: mysql_async::Error,
     },
+    /// A value of a compressed column can't be decompressed.
+    #[error("the value of {column} in the row {key} of {table} can't be compared decompressed")]
+    Compressed {
+        /// The table, unquoted.
+        table: String,
+        /// The column.
+        column: String,
+        /// The row's key.
+        key: Key,
+        /// Why.
+        #[source]
+        source: CodecError,
+    },
     /// The server sent something that is no fingerprint of a row.
     #[error("the server sent no usable {what} for a row of {table}")]
     Unreadable {
@@ -162,6 +177,7 @@ impl FingerprintError {
                 mysql_async::Error::Server(_) => Remedy::Retry,
                 _ => Remedy::Unreachable,
             },
+            Self::Compressed { .. } => Remedy::Data,
             Self::Unreadable { .. } => Remedy::Bug,
         }
     }

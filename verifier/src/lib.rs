@@ -14,6 +14,7 @@
 //! - Evidence comes from a full pass without one difference, and from the
 //!   comparison of all that changed since, when nobody could write.
 
+mod codec;
 mod column;
 mod compared;
 #[cfg(any(test, feature = "conformance"))]
@@ -36,11 +37,13 @@ mod progress;
 mod repair;
 mod spots;
 mod step;
+mod survey;
 mod table_side;
 mod touched;
 mod verify;
 mod walk;
 
+pub use codec::{Codec, CodecError, UnknownCodec};
 pub use duplicates::DuplicateQuery;
 pub use error::{CompareError, FeedError};
 pub use evidence::{BothSides, Clean, Verified};
@@ -58,6 +61,7 @@ pub use progress::Progress;
 pub use repair::{Repair, RepairRows};
 pub use spots::spots_agree;
 pub use step::{Comparison, Outcome, PassLimits, Step, What};
+pub use survey::{Look, SurveyPages, Suspects};
 pub use table_side::{LockedSide, SideTable, TableSide};
 pub use touched::{Touched, TouchedLimits, WindowId};
 pub use verify::{Verify, VerifyConfig};

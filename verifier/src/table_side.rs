@@ -4,8 +4,10 @@ use std::{num::NonZeroUsize, time::Duration};
 
 use mysql_async::{Conn, Pool, Row, prelude::Queryable};
 use oxferry_schema::{Ident, Key, KeyRange, KeySide, Predicate, TableName, Value};
+use sha2::{Digest, Sha256};
 
 use crate::{
+    codec::Codec,
     expression::SideRow,
     fingerprint::{
         ColumnFingerprint, Fingerprint, FingerprintError, Fingerprints, KeyedFingerprint, Summary,
@@ -22,6 +24,7 @@ pub struct TableSide {
     pool: Pool,
     table: SideTable,
     statements: Statements,
+    packed: Vec<(Ident, Codec)>,
 }
 
 /// Which table, and how its rows are found.
@@ -45,10 +48,15 @@ pub struct LockedSide<'a> {
 
 #[derive(Clone, Debug)]
 struct Statements {
+    /// Up to and with `WHERE`, as the others.
     summary: String,
+    /// Up to the select list's end.
     rows: String,
-    order: String,
+    /// Up to the select list's end.
     columns: String,
+    /// From behind the select list up to and with `WHERE`.
+    from: String,
+    order: String,
     /// Each compared column's name and type.
     labels: Vec<(String, String)>,
 }
@@ -62,7 +70,7 @@ impl TableSide {
         let (key, order) = (table.key.select_list(), table.key.order_by());
         let index = table.index.as_ref();
         let index = index.map_or_else(String::new, |name| format!(" FORCE INDEX ({name})"));
-        let from = format!("FROM {}{index} WHERE ", table.name);
+        let from = format!(" FROM {}{index} WHERE ", table.name);
         let hint = format!(
             "/*+ SET_VAR(time_zone='+00:00') SET_VAR(sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES') \
              MAX_EXECUTION_TIME({}) */",
@@ -78,14 +86,34 @@ impl TableSide {
         Self {
             pool,
             statements: Statements {
-                summary: format!("SELECT {hint} COUNT(*),{sum} {from}"),
-                rows: format!("SELECT {hint} {key},UNHEX({row}) {from}"),
+                summary: format!("SELECT {hint} COUNT(*),{sum}{from}"),
+                rows: format!("SELECT {hint} {key},UNHEX({row})"),
+                columns: format!("SELECT {hint} {key}{}", hashes.concat()),
+                from,
                 order: format!(" ORDER BY {order}"),
-                columns: format!("SELECT {hint} {key}{} {from}", hashes.concat()),
                 labels,
             },
             table,
+            packed: Vec::new(),
         }
+    }
+
+    /// Compares these columns, too, which `row` must leave out, by what their
+    /// values hold once they are decompressed.
+    ///
+    /// The server can't do that: a range's values are then read, one row at a
+    /// time, and hashed here. They must be of binary types.
+    #[must_use]
+    pub fn with_compressed(mut self, columns: Vec<(Ident, Codec)>) -> Self {
+        for (column, codec) in &columns {
+            let select = format!(",{column}");
+            self.statements.rows.push_str(&select);
+            self.statements.columns.push_str(&select);
+            let label = (column.as_str().to_owned(), codec.to_string());
+            self.statements.labels.push(label);
+        }
+        self.packed = columns;
+        self
     }
 
     /// Reads through `conn` instead, which may hold the table's lock.
@@ -95,6 +123,31 @@ impl TableSide {
         conn: &'a tokio::sync::Mutex<&'a mut Conn>,
     ) -> LockedSide<'a> {
         LockedSide { side: self, conn }
+    }
+
+    /// Returns the key of the row that `rows` rows of `range` stand before, in
+    /// this side's order; `None` where there are no more than these.
+    ///
+    /// # Errors
+    ///
+    /// [`FingerprintError`] when the table can't be read.
+    pub async fn boundary(
+        &self,
+        range: &KeyRange,
+        rows: NonZeroUsize,
+    ) -> Result<Option<Key>, FingerprintError> {
+        let predicate = Predicate::range_in_its_order(range, &self.table.key);
+        let (key, Statements { from, order, .. }) =
+            (self.table.key.select_list(), &self.statements);
+        let sql = format!(
+            "SELECT {key}{from}{}{order} LIMIT 1 OFFSET {rows}",
+            predicate.sql()
+        );
+        let found = self.conn().await?.exec_first(sql, params(predicate)).await;
+        let found: Option<Row> = found.map_err(|e| self.query_error(e))?;
+        let read = |row: Row| self.table.key.read(&row.unwrap());
+        let key = found.map(|row| read(row).ok_or_else(|| self.unreadable("key")));
+        key.transpose()
     }
 
     async fn conn(&self) -> Result<Conn, FingerprintError> {
@@ -107,6 +160,9 @@ impl TableSide {
         range: &KeyRange,
     ) -> Result<Summary, FingerprintError> {
         let predicate = Predicate::range(range, &self.table.key);
+        if !self.packed.is_empty() {
+            return self.summary_here(conn, predicate).await;
+        }
         let sql = format!("{}{}", self.statements.summary, predicate.sql());
         let row: Option<(u64, Vec<u8>)> = conn
             .exec_first(sql, params(predicate))
@@ -121,6 +177,23 @@ impl TableSide {
         Ok(Summary { rows, digest })
     }
 
+    /// Makes the summary here, out of the rows.
+    async fn summary_here(
+        &self,
+        conn: &mut Conn,
+        predicate: Predicate,
+    ) -> Result<Summary, FingerprintError> {
+        let Statements { rows, from, .. } = &self.statements;
+        let sql = format!("{rows}{from}{}", predicate.sql());
+        let result = conn.exec_iter(sql, params(predicate)).await;
+        let mut result = result.map_err(|e| self.query_error(e))?;
+        let mut summary = Summary::default();
+        while let Some(row) = result.next().await.map_err(|e| self.query_error(e))? {
+            summary.add(&self.keyed(row)?.1);
+        }
+        Ok(summary)
+    }
+
     async fn page_on(
         &self,
         conn: &mut Conn,
@@ -128,8 +201,10 @@ impl TableSide {
         limit: NonZeroUsize,
     ) -> Result<Vec<KeyedFingerprint>, FingerprintError> {
         let predicate = Predicate::range_in_its_order(range, &self.table.key);
-        let Statements { rows, order, .. } = &self.statements;
-        let sql = format!("{rows}{}{order} LIMIT {limit}", predicate.sql());
+        let Statements {
+            rows, from, order, ..
+        } = &self.statements;
+        let sql = format!("{rows}{from}{}{order} LIMIT {limit}", predicate.sql());
         self.rows_on(conn, sql, predicate).await
     }
 
@@ -141,8 +216,10 @@ impl TableSide {
         let mut found = Vec::new();
         for keys in keys.chunks(KEYS_MAX) {
             let predicate = Predicate::keys(keys, &self.table.key);
-            let Statements { rows, order, .. } = &self.statements;
-            let sql = format!("{rows}{}{order}", predicate.sql());
+            let Statements {
+                rows, from, order, ..
+            } = &self.statements;
+            let sql = format!("{rows}{from}{}{order}", predicate.sql());
             found.extend(self.rows_on(conn, sql, predicate).await?);
         }
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -155,7 +232,8 @@ impl TableSide {
         key: &Key,
     ) -> Result<Vec<ColumnFingerprint>, FingerprintError> {
         let predicate = Predicate::keys([key], &self.table.key);
-        let sql = format!("{}{}", self.statements.columns, predicate.sql());
+        let Statements { columns, from, .. } = &self.statements;
+        let sql = format!("{columns}{from}{}", predicate.sql());
         let rows: Vec<Row> = conn
             .exec(sql, params(predicate))
             .await
@@ -163,7 +241,10 @@ impl TableSide {
         let mut alike = Vec::new();
         for row in rows {
             let mut values = row.unwrap();
-            let hashes = values.split_off(self.table.key.len().min(values.len()));
+            let packed = self.packed_of(&mut values);
+            let mut hashes = values.split_off(self.table.key.len().min(values.len()));
+            let packed = self.unpack(&packed, key)?.into_iter();
+            hashes.extend(packed.map(|digest| Value::from(digest.to_vec())));
             if self.table.key.read(&values).as_ref() == Some(key) {
                 return self.labelled(hashes);
             }
@@ -204,14 +285,48 @@ impl TableSide {
 
     fn keyed(&self, row: Row) -> Result<KeyedFingerprint, FingerprintError> {
         let mut values = row.unwrap();
+        let packed = self.packed_of(&mut values);
         let Some(Value::Bytes(hash)) = values.pop() else {
             return Err(self.unreadable("fingerprint"));
         };
-        let hash = hash.try_into();
-        let hash = hash.map_err(|_| self.unreadable("fingerprint"))?;
+        let hash: [u8; 32] = hash
+            .try_into()
+            .map_err(|_| self.unreadable("fingerprint"))?;
         let key = self.table.key.read(&values);
         let key = key.ok_or_else(|| self.unreadable("key"))?;
-        Ok((key, Fingerprint::new(hash)))
+        if packed.is_empty() {
+            return Ok((key, Fingerprint::new(hash)));
+        }
+        let mut whole = Sha256::new_with_prefix(hash);
+        for digest in self.unpack(&packed, &key)? {
+            whole.update(digest);
+        }
+        Ok((key, Fingerprint::new(whole.finalize().into())))
+    }
+
+    /// Takes the compressed columns' values from the end of a row's.
+    fn packed_of(&self, values: &mut Vec<Value>) -> Vec<Value> {
+        values.split_off(values.len().saturating_sub(self.packed.len()))
+    }
+
+    /// Returns what the values hold, NULL as zeros, which no digest is.
+    fn unpack(&self, values: &[Value], key: &Key) -> Result<Vec<[u8; 32]>, FingerprintError> {
+        let columns = self.packed.iter().zip(values);
+        let digests = columns.map(|((column, codec), value)| match value {
+            Value::NULL => Ok([0; 32]),
+            Value::Bytes(bytes) => {
+                codec
+                    .digest(bytes)
+                    .map_err(|source| FingerprintError::Compressed {
+                        table: self.table.name.plain(),
+                        column: column.as_str().to_owned(),
+                        key: key.clone(),
+                        source,
+                    })
+            }
+            _ => Err(self.unreadable("compressed column")),
+        });
+        digests.collect()
     }
 
     fn query_error(&self, source: mysql_async::Error) -> FingerprintError {
