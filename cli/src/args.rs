@@ -8,7 +8,7 @@ use std::{
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::failure::Failure;
+use crate::{failure::Failure, verify::VerifyArgs};
 
 /// Changes the schema of live MySQL tables, and proves that not one row
 /// differs before the new table takes over.
@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Cleanup(CleanupArgs),
     /// Tell a running job what to do
     Ctl(CtlArgs),
+    /// Compare the tables of two servers, and report the rows that differ
+    Verify(VerifyArgs),
     /// Show the effective settings of `migrate`, and where each comes from
     Config(ConfigArgs),
 }
@@ -122,13 +124,13 @@ pub(crate) struct MoveArgs {
 /// What to move.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SelectArgs {
-    /// A database to move, whole; without this and --table, every user database
+    /// A database to take, whole; without this and --table, every user database
     #[arg(long, value_name = "NAME")]
     pub(crate) database: Vec<String>,
-    /// A table to move, as DATABASE.NAME
+    /// A table to take, as DATABASE.NAME
     #[arg(long, value_name = "NAME")]
     pub(crate) table: Vec<String>,
-    /// A database, or a table as DATABASE.NAME, that stays
+    /// A database, or a table as DATABASE.NAME, to leave out
     #[arg(long, value_name = "NAME")]
     pub(crate) exclude: Vec<String>,
     /// Another name on the target: DATABASE=DATABASE or DATABASE.NAME=DATABASE.NAME

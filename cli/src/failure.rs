@@ -9,6 +9,7 @@ use oxferry_schema::Remedy;
 pub(crate) struct Failure {
     remedy: Remedy,
     error: anyhow::Error,
+    is_advised: bool,
 }
 
 impl Failure {
@@ -17,7 +18,14 @@ impl Failure {
         Self {
             remedy,
             error: error.into(),
+            is_advised: true,
         }
+    }
+
+    /// Leaves out what an operator of a job should do next: this is none.
+    pub(crate) const fn without_advice(mut self) -> Self {
+        self.is_advised = false;
+        self
     }
 
     /// A wrong call: what is wrong with it, and how it is right.
@@ -31,6 +39,7 @@ impl Failure {
         Self {
             remedy: self.remedy,
             error: self.error.context(attempted),
+            is_advised: self.is_advised,
         }
     }
 
@@ -62,7 +71,7 @@ impl Failure {
 
     /// Logs the failure as one line, and what to do next; returns its exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        match advice(self.remedy) {
+        match advice(self.remedy).filter(|_| self.is_advised) {
             Some(advice) => tracing::error!("{}; {advice}", self.line()),
             None => tracing::error!("{}", self.line()),
         }

@@ -14,6 +14,7 @@ mod log;
 mod migrate;
 mod moving;
 mod source;
+mod verify;
 
 use std::{ffi::OsString, process::ExitCode};
 
@@ -58,6 +59,7 @@ fn run(command: Command, settings: &[String], log: &Log) -> Result<(), Failure> 
                 print(&[ctl::run(&args).await?]);
                 Ok(())
             }
+            Command::Verify(args) => verify::run(args).await,
             Command::Config(_) => {
                 print(settings);
                 Ok(())
@@ -132,6 +134,7 @@ const fn log_format(command: &Command) -> LogFormat {
         } => args.run.log,
         Command::Cleanup(args) => args.log,
         Command::Ctl(_) => LogFormat::Text,
+        Command::Verify(args) => args.log,
         Command::Config(args) => args.migrate.run.log,
     }
 }

@@ -28,7 +28,7 @@ use crate::{
     source,
 };
 
-pub(crate) use self::plan::run as plan;
+pub(crate) use self::{job::wanted, plan::run as plan};
 
 /// Runs a move to its end, or to the point at which it can be resumed.
 ///
@@ -84,7 +84,7 @@ impl Locks {
 async fn move_tables(args: MoveArgs, log: &Log, interrupt: &Interrupt) -> Result<(), Failure> {
     tracing::info!(phase = %Phase::Preflight.as_str(), "begins");
     let looked = async {
-        let wanted = job::wanted(&args.select)?;
+        let wanted = wanted(&args.select)?;
         switching::check(&args.switch)?;
         let sites = Sites::look(&args).await?;
         if earlier::settle(&args, &wanted, &sites).await? == Earlier::Done {

@@ -149,7 +149,8 @@ pub(crate) fn table_name(text: &str, url: &ServerUrl) -> Result<TableName, Failu
     }
 }
 
-fn name_parts(text: &str) -> Option<Vec<String>> {
+/// Splits a name at its dots; backticks go around names that hold dots.
+pub(crate) fn name_parts(text: &str) -> Option<Vec<String>> {
     let mut parts = Vec::new();
     let mut rest = text;
     loop {

@@ -326,7 +326,7 @@ fn changed(table: &TableName) -> Failure {
 }
 
 /// Reads which tables are wanted.
-pub(super) fn wanted(args: &SelectArgs) -> Result<Wanted, Failure> {
+pub(crate) fn wanted(args: &SelectArgs) -> Result<Wanted, Failure> {
     let mut wanted = Wanted::default();
     for name in &args.database {
         match Place::parse(name)? {

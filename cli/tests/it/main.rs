@@ -19,5 +19,6 @@ mod refuse;
 mod resume;
 mod settings;
 mod several;
+mod verify;
 mod watched;
 mod world;
