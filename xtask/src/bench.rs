@@ -3,6 +3,8 @@
 //! Both rebuild the same table on the same server, by turns, so that neither
 //! has the warmer cache.
 
+pub(crate) mod moving;
+
 use std::{
     path::Path,
     process::ExitCode,
@@ -124,7 +126,7 @@ async fn migrate(server: &Server, table: &TableSpec, program: &Path) -> anyhow::
 }
 
 /// How long each phase took, from its log line to the next one's.
-fn phases(finished: &Finished) -> String {
+pub(crate) fn phases(finished: &Finished) -> String {
     let phases = finished.phases();
     let ends = phases.iter().skip(1).map(|(_, at)| *at);
     let spans = phases.iter().zip(ends);

@@ -46,6 +46,8 @@ enum Command {
 enum Bench {
     /// `oxferry migrate` and the server's own table copy, by turns
     Migrate(bench::Options),
+    /// `oxferry move` and `mysqldump | mysql`, by turns
+    Move(bench::moving::Options),
 }
 
 fn main() -> ExitCode {
@@ -67,6 +69,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Demo(options) => runtime()?.block_on(demo::run(options)),
         Command::FuzzMigrate(options) => runtime()?.block_on(fuzz_migrate::run(options)),
         Command::Bench(Bench::Migrate(options)) => runtime()?.block_on(bench::run(options)),
+        Command::Bench(Bench::Move(options)) => runtime()?.block_on(bench::moving::run(options)),
     }
 }
 

@@ -1,0 +1,181 @@
+//! `cargo xtask bench move`: oxferry beside `mysqldump | mysql`.
+//!
+//! All ways move the same table between the same two servers, by turns, so that
+//! none has the warmer cache.
+
+use std::{
+    path::Path,
+    process::{Command, ExitCode, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, ensure};
+use clap::Args;
+use mysql_async::prelude::Queryable;
+use oxferry_testkit::{
+    server::{Server, ServerOptions},
+    tables::TableSpec,
+    tool::{Finished, Oxferry},
+};
+
+use super::phases;
+use crate::{
+    cargo,
+    report::{mebibytes, median, say, seconds},
+};
+
+/// How long one move may take.
+const LIMIT: Duration = Duration::from_secs(3600);
+
+/// What is measured.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Rows of the table
+    #[arg(long, value_name = "N", default_value = "2000000")]
+    rows: u64,
+    /// How often each way is measured
+    #[arg(long, value_name = "N", default_value = "3")]
+    runs: u32,
+}
+
+/// Both servers.
+struct Pair {
+    source: Server,
+    target: Server,
+}
+
+/// Measures, and prints all ways, their medians and the ratios.
+pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
+    let program = cargo::build_oxferry(true)?;
+    let settings = || {
+        ServerOptions::new()
+            .buffer_pool(768 << 20)
+            .redo_log(1 << 30)
+            .arg("--local-infile=ON")
+    };
+    let pair = Pair {
+        source: Server::start(settings()).await?,
+        target: Server::start(settings()).await?,
+    };
+    let table = TableSpec::sysbench("bench", "sbtest1", options.rows);
+    table
+        .create(&mut pair.source.conn().await?, 1)
+        .await
+        .context("loading rows failed")?;
+    let version = pair.source.version();
+    say(&format!("MySQL {version}, {} rows", options.rows));
+    let (mut dumps, mut moves, mut memory) = (Vec::new(), Vec::new(), 0);
+    for run in 1..=options.runs {
+        let dump = pair.dump().await?;
+        say(&format!("run {run}: mysqldump | mysql {}", seconds(dump)));
+        dumps.push(dump);
+        let moved = pair.move_tables(&program).await?;
+        memory = memory.max(moved.memory_peak);
+        say(&format!(
+            "run {run}: oxferry move {}, {}",
+            seconds(moved.took),
+            mebibytes(moved.memory_peak)
+        ));
+        say(&phases(&moved));
+        moves.push(moved.took);
+    }
+    let (dump, moved) = (median(&dumps), median(&moves));
+    say(&format!(
+        "median: mysqldump | mysql {}, oxferry move {}, ratio {:.2}, peak memory {}",
+        seconds(dump),
+        seconds(moved),
+        moved.as_secs_f64() / dump.as_secs_f64().max(f64::EPSILON),
+        mebibytes(memory),
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Pair {
+    /// Makes the target empty, and forgets its binary logs.
+    async fn clear(&self) -> anyhow::Result<()> {
+        let statements = [
+            "DROP DATABASE IF EXISTS bench",
+            "RESET BINARY LOGS AND GTIDS",
+        ];
+        Ok(self.target.execute(&statements).await?)
+    }
+
+    async fn dump(&self) -> anyhow::Result<Duration> {
+        self.clear().await?;
+        let tool = |server: &Server, name: &str| -> anyhow::Result<Command> {
+            let mut tool = server
+                .tool(name)
+                .with_context(|| format!("there is no {name} beside mysqld"))?;
+            let port = server.port().to_string();
+            tool.args([
+                "--no-defaults",
+                "--protocol=tcp",
+                "-h127.0.0.1",
+                "-uroot",
+                "-P",
+                &port,
+            ]);
+            Ok(tool)
+        };
+        let mut dump = tool(&self.source, "mysqldump")?;
+        dump.args([
+            "--single-transaction",
+            "--set-gtid-purged=OFF",
+            "--databases",
+            "bench",
+        ]);
+        let mut load = tool(&self.target, "mysql")?;
+        let begun = Instant::now();
+        let took = tokio::task::spawn_blocking(move || -> anyhow::Result<Duration> {
+            let mut dump = dump.stdout(Stdio::piped()).spawn().context("mysqldump")?;
+            let rows = dump.stdout.take().context("mysqldump has no output")?;
+            let loaded = load.stdin(rows).status().context("mysql")?;
+            let dumped = dump.wait().context("mysqldump")?;
+            ensure!(dumped.success() && loaded.success(), "the dump failed");
+            Ok(begun.elapsed())
+        });
+        let took = took.await??;
+        self.check().await?;
+        Ok(took)
+    }
+
+    async fn move_tables(&self, program: &Path) -> anyhow::Result<Finished> {
+        self.clear().await?;
+        let (source, target) = (self.source.url(), self.target.url());
+        let words = [
+            "move",
+            "--source",
+            &source,
+            "--target",
+            &target,
+            "--database",
+            "bench",
+        ];
+        let call = Oxferry::new(words).program(program);
+        let finished = call
+            .arg("--lock-source")
+            .arg("lock-tables")
+            .run(LIMIT)
+            .await?;
+        ensure!(
+            finished.code == Some(0),
+            "oxferry move ended with {:?}:\n{}",
+            finished.code,
+            finished.text()
+        );
+        self.check().await?;
+        Ok(finished)
+    }
+
+    /// Both ways must have brought all rows.
+    async fn check(&self) -> anyhow::Result<()> {
+        let count = "SELECT COUNT(*) FROM bench.sbtest1";
+        let here: Option<u64> = self.source.conn().await?.query_first(count).await?;
+        let there: Option<u64> = self.target.conn().await?.query_first(count).await?;
+        ensure!(
+            here == there,
+            "{here:?} rows on the source, {there:?} on the target"
+        );
+        Ok(())
+    }
+}
