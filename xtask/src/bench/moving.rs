@@ -16,6 +16,7 @@ use oxferry_testkit::{
     server::{Server, ServerOptions},
     tables::TableSpec,
     tool::{Finished, Oxferry},
+    writer::{WriterOptions, Writers},
 };
 
 use super::phases;
@@ -36,6 +37,10 @@ pub(crate) struct Options {
     /// How often each way is measured
     #[arg(long, value_name = "N", default_value = "3")]
     runs: u32,
+    /// Writers on the source meanwhile, at 80 % of what they reach alone; only
+    /// the move is measured then
+    #[arg(long, value_name = "N", default_value = "0")]
+    writers: u32,
 }
 
 /// Both servers.
@@ -64,12 +69,16 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
         .context("loading rows failed")?;
     let version = pair.source.version();
     say(&format!("MySQL {version}, {} rows", options.rows));
+    if options.writers > 0 {
+        return written(&pair, (&table, &program), &options).await;
+    }
     let (mut dumps, mut moves, mut memory) = (Vec::new(), Vec::new(), 0);
     for run in 1..=options.runs {
         let dump = pair.dump().await?;
         say(&format!("run {run}: mysqldump | mysql {}", seconds(dump)));
         dumps.push(dump);
-        let moved = pair.move_tables(&program).await?;
+        let moved = pair.move_tables(&program, "lock-tables").await?;
+        pair.check().await?;
         memory = memory.max(moved.memory_peak);
         say(&format!(
             "run {run}: oxferry move {}, {}",
@@ -88,6 +97,52 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
         mebibytes(memory),
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Measures moves of a table that is written to.
+async fn written(
+    pair: &Pair,
+    (table, program): (&TableSpec, &Path),
+    options: &Options,
+) -> anyhow::Result<ExitCode> {
+    let url = pair.source.url();
+    let alone = WriterOptions::new(options.writers, 1);
+    let writers = Writers::start(&url, table, alone).await?;
+    tokio::time::sleep(ALONE).await;
+    let alone = rate(writers.stop().await.transactions, ALONE);
+    say(&format!(
+        "alone, {} writers reach {alone} transactions/s",
+        options.writers
+    ));
+    for run in 1..=options.runs {
+        let how = WriterOptions::new(options.writers, u64::from(run)).rate(alone * 4 / 5);
+        let writers = Writers::start(&url, table, how).await?;
+        let before = writers.committed();
+        let begun = Instant::now();
+        let moved = pair.move_tables(program, "rename").await?;
+        let kept = rate(writers.committed() - before, begun.elapsed());
+        let report = writers.stop().await;
+        let back = "RENAME TABLE bench._sbtest1_oxold TO bench.sbtest1";
+        pair.source.execute(&[back]).await?;
+        pair.check().await?;
+        say(&format!(
+            "run {run}: oxferry move {}, {}; writers {kept} of {} transactions/s, longest {}",
+            seconds(moved.took),
+            mebibytes(moved.memory_peak),
+            alone * 4 / 5,
+            seconds(report.longest_wait)
+        ));
+        say(&phases(&moved));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How long the writers' own speed is measured.
+const ALONE: Duration = Duration::from_secs(15);
+
+fn rate(transactions: u64, within: Duration) -> u32 {
+    let per_second = u128::from(transactions) * 1000 / within.as_millis().max(1);
+    u32::try_from(per_second).unwrap_or(u32::MAX)
 }
 
 impl Pair {
@@ -139,7 +194,7 @@ impl Pair {
         Ok(took)
     }
 
-    async fn move_tables(&self, program: &Path) -> anyhow::Result<Finished> {
+    async fn move_tables(&self, program: &Path, lock: &str) -> anyhow::Result<Finished> {
         self.clear().await?;
         let (source, target) = (self.source.url(), self.target.url());
         let words = [
@@ -154,7 +209,7 @@ impl Pair {
         let call = Oxferry::new(words).program(program);
         let finished = call
             .arg("--lock-source")
-            .arg("lock-tables")
+            .arg(lock)
             .run(LIMIT)
             .await?;
         ensure!(
@@ -163,7 +218,6 @@ impl Pair {
             finished.code,
             finished.text()
         );
-        self.check().await?;
         Ok(finished)
     }
 
