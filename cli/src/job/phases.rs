@@ -147,6 +147,8 @@ impl<K: Kind> Script<'_, K> {
             return Ok(());
         }
         self.enter(Phase::Index).await?;
+        let all = tables().map(|(_, table)| table.deferred.names().count());
+        self.progress.expect_indexes(all.sum());
         self.build(tables().filter(|(_, table)| !table.builds_unique()))
             .await?;
         if self.prepared.builds_unique() {
@@ -178,14 +180,34 @@ impl<K: Kind> Script<'_, K> {
         tables: impl Iterator<Item = (usize, &PreparedTable)>,
     ) -> Result<(), Failure> {
         let connections = &self.prepared.target;
-        let builds = tables
-            .filter(|(_, table)| !table.deferred.is_empty())
-            .map(|(_, table)| table.deferred.build(connections, BuildSettings::default()));
+        let builds =
+            tables
+                .filter(|(_, table)| !table.deferred.is_empty())
+                .map(|(at, table)| async move {
+                    let begun = Instant::now();
+                    let settings = BuildSettings::default();
+                    table.deferred.build(connections, settings).await?;
+                    Ok::<_, Failure>((at, begun.elapsed()))
+                });
         let mut built = stream::iter(builds).buffer_unordered(self.job.settings.copy.threads.get());
         while let Some(built) = built.next().await {
-            built?;
+            let (at, took) = built?;
+            self.say_built(at, took);
         }
         Ok(())
+    }
+
+    fn say_built(&self, at: usize, took: Duration) {
+        let tables = self.prepared.tables.get(at).zip(self.job.tables.get(at));
+        let Some((table, job)) = tables else {
+            return;
+        };
+        let indexes = table.deferred.names().count();
+        self.progress.built_indexes(indexes);
+        tracing::info!(
+            table = %job.target.plain(), indexes, took_s = took.as_secs(),
+            "indexes are built"
+        );
     }
 
     async fn analyze(&self) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -39,6 +39,9 @@ pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     /// The server's estimate, corrected by what is counted on the way.
     rows_expected: AtomicU64,
+    /// The indexes that are to be built after the copy, and those that are.
+    indexes: AtomicUsize,
+    indexes_built: AtomicUsize,
     phases: Mutex<Phases>,
 }
 
@@ -62,6 +65,8 @@ impl Progress {
         Self {
             bar,
             rows_expected: AtomicU64::new(rows_expected),
+            indexes: AtomicUsize::new(0),
+            indexes_built: AtomicUsize::new(0),
             phases: Mutex::new(Phases::default()),
         }
     }
@@ -83,6 +88,24 @@ impl Progress {
     /// Corrects the number of rows that are expected in all.
     pub(crate) fn expect_rows(&self, rows: u64) {
         self.rows_expected.store(rows, Ordering::Relaxed);
+    }
+
+    /// Notes how many indexes are to be built.
+    pub(crate) fn expect_indexes(&self, indexes: usize) {
+        self.indexes.store(indexes, Ordering::Relaxed);
+        self.indexes_built.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes that so many more are.
+    pub(crate) fn built_indexes(&self, more: usize) {
+        self.indexes_built.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Says how far the index build is, in its phase.
+    fn indexes(&self, phase: Phase) -> Option<String> {
+        let load = |count: &AtomicUsize| count.load(Ordering::Relaxed);
+        let (built, all) = (load(&self.indexes_built), load(&self.indexes));
+        (phase == Phase::Index).then(|| format!("{built} of {all}"))
     }
 
     /// Returns how long each phase took, the one under way included.
@@ -122,7 +145,15 @@ impl Progress {
             let figures = Figures::new(done, self.rows_expected.load(Ordering::Relaxed), rate);
             match &self.bar {
                 Some(bar) => draw(bar, (phase, now.duration_since(since)), &figures, &snapshot),
-                None => write_line(phase, now.duration_since(since), &figures, &snapshot),
+                None => {
+                    let indexes = self.indexes(phase);
+                    write_line(
+                        (phase, now.duration_since(since)),
+                        indexes,
+                        &figures,
+                        &snapshot,
+                    );
+                }
             }
         }
     }
@@ -136,6 +167,7 @@ impl Progress {
             "for_ms": since.map(|since| millis(since.elapsed())),
             "rows": phase.map(|phase| rows_done(phase, snapshot)),
             "rows_expected": self.rows_expected.load(Ordering::Relaxed),
+            "indexes_built": phase.and_then(|phase| self.indexes(phase)),
             "rows_copied": snapshot.copy.rows_copied,
             "rows_compared": snapshot.rows_compared,
             "changes_applied": snapshot.copy.changes_applied,
@@ -239,7 +271,12 @@ fn draw(
     ));
 }
 
-fn write_line(phase: Phase, since: Duration, figures: &Figures, snapshot: &Snapshot) {
+fn write_line(
+    (phase, since): (Phase, Duration),
+    indexes: Option<String>,
+    figures: &Figures,
+    snapshot: &Snapshot,
+) {
     let throttled = snapshot.throttled.as_deref().unwrap_or("no");
     let lag_ms = snapshot
         .lag
@@ -253,6 +290,7 @@ fn write_line(phase: Phase, since: Duration, figures: &Figures, snapshot: &Snaps
         rows_per_s = figures.rate,
         changes_applied = snapshot.copy.changes_applied,
         changes_waiting = snapshot.copy.changes_waiting,
+        indexes_built = indexes,
         lag_ms,
         %throttled,
         eta = %eta_text(figures.eta),
