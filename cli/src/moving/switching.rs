@@ -42,10 +42,17 @@ pub(super) fn plan(args: &SwitchArgs, tables: &[TableName]) -> Result<SwitchPlan
     let Some((first, rest)) = tables.split_first() else {
         return Err(Failure::usage("there is no table to move"));
     };
+    let hooks = hooks(args)?;
+    if lock == SourceLock::LockTables && hooks.switched.is_none() {
+        return Err(Failure::usage(
+            "the locks of --lock-source lock-tables end with the switch, and whoever waits for them would write to \
+             the source again: give --hook-switched, which sends the applications to the target meanwhile",
+        ));
+    }
     let plan = SwitchPlan::new(first.clone(), lock);
     let plan = rest.iter().cloned().fold(plan, SwitchPlan::with_table);
     let plan = plan
-        .with_hooks(hooks(args)?)
+        .with_hooks(hooks)
         .with_lock_wait(args.lock_wait)
         .with_finish_max(args.locked_max);
     plan.check()?;

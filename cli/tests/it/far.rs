@@ -57,18 +57,16 @@ impl Far {
 
     /// `oxferry COMMAND --source URL --target URL --database NAME`.
     pub(crate) fn oxferry(&self, command: &str) -> Oxferry {
-        let program = env!("CARGO_BIN_EXE_oxferry");
+        self.call(&[command], &[])
+    }
+
+    /// The same, of a command of several words, with options.
+    pub(crate) fn call(&self, words: &[&str], options: &[&str]) -> Oxferry {
         let (source, target) = (self.source.server().url(), self.target.url());
-        let arguments = [
-            command,
-            "--source",
-            &source,
-            "--target",
-            &target,
-            "--database",
-            self.source.name(),
-        ];
-        Oxferry::new(arguments).program(program)
+        let servers = ["--source", &source, "--target", &target];
+        let database = ["--database", self.source.name()];
+        let arguments = [words, &servers, &database, options].concat();
+        Oxferry::new(arguments).program(env!("CARGO_BIN_EXE_oxferry"))
     }
 
     pub(crate) async fn writers(&self, count: u32, seed: u64) -> Writers {

@@ -47,3 +47,26 @@ async fn an_empty_table_that_fills_while_it_moves_arrives() {
     check_code(&running.wait_exit(LIMIT).await.unwrap(), 0);
     assert_eq!(far.check_rows("_t_oxold", "t").await, 2);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_would_lose_writes_are_refused_before_anything_happens() {
+    let far = Far::new(TableSpec::sysbench, 10).await;
+    let cases: [(&[&str], &str); 3] = [
+        (&[], "--lock-source"),
+        (&["--lock-source", "lock-tables"], "--hook-switched"),
+        (&["--lock-source", "hook"], "lock-source"),
+    ];
+    for (options, fact) in cases {
+        for command in ["move", "plan"] {
+            let words: &[&str] = if command == "plan" {
+                &["plan", "move"]
+            } else {
+                &["move"]
+            };
+            let finished = far.call(words, options).run(LIMIT).await.unwrap();
+            check_code(&finished, 64);
+            assert!(finished.text().contains(fact), "{}", finished.text());
+        }
+    }
+    assert_eq!(far.tables().await, (vec!["t".to_owned()], Vec::new()));
+}

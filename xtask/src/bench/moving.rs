@@ -207,7 +207,13 @@ impl Pair {
             "bench",
         ];
         let call = Oxferry::new(words).program(program);
-        let finished = call.arg("--lock-source").arg(lock).run(LIMIT).await?;
+        let finished = call
+            .arg("--hook-switched")
+            .arg("true")
+            .arg("--lock-source")
+            .arg(lock)
+            .run(LIMIT)
+            .await?;
         ensure!(
             finished.code == Some(0),
             "oxferry move ended with {:?}:\n{}",
