@@ -40,7 +40,7 @@ use crate::HookName;
 /// `lock-source`; the server's own lock; `finish.finish()` up to the position
 /// read under it; a look whether the lock still holds; hook `switched`; another
 /// look; the lock is let go, or kept, as planned; hook `unlock-source`;
-/// `finish.remember(None)`. What fails before `switched` is called, or makes that
+/// `finish.taken_over()`. What fails before `switched` is called, or makes that
 /// hook say no, has everything undone in reverse, then `finish.release()`; it is
 /// tried again after `finish.pause()`, as long as [`Backoff`](crate::Backoff)
 /// says, if [`SwitchError::is_passing`]. A hook that has failed as often as it may

@@ -44,7 +44,7 @@ impl Sink for SelectSink {
 }
 
 /// What taking over took.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct TakenOver {
     /// Attempts, the last one included.
     pub(crate) attempts: u32,
@@ -52,4 +52,6 @@ pub(crate) struct TakenOver {
     pub(crate) lock_wait: Duration,
     /// The longest that writes were blocked, over all attempts.
     pub(crate) blocked: Duration,
+    /// What went wrong afterwards: the job cleans up, and ends with it.
+    pub(crate) afterwards: Option<Failure>,
 }

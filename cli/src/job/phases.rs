@@ -91,7 +91,8 @@ impl<K: Kind> Script<'_, K> {
         let cleaned = self.kind.clean_up(self).await;
         let counts = (&copied, by_table.as_ref());
         summary::log(self.job, counts, self.comparison, &report, self.progress).await;
-        cleaned
+        cleaned?;
+        report.afterwards.map_or(Ok(()), Err)
     }
 
     async fn until_cutover(&self) -> Result<(), Failure> {

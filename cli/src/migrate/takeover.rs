@@ -54,6 +54,7 @@ impl Kind for Migration {
             attempts: report.attempts,
             lock_wait: report.lock_wait,
             blocked: report.blocked_longest,
+            afterwards: None,
         })
     }
 

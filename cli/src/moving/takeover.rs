@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use oxferry_copier::TransferSink;
-use oxferry_cutover::{Leftover, LockedSource, SwitchFinish, switch};
+use oxferry_cutover::{Leftover, LockedSource, SwitchError, SwitchFinish, switch};
 use oxferry_schema::Remedy;
 use oxferry_state::TargetServer;
 use oxferry_verifier::Verified;
@@ -63,20 +63,14 @@ impl Kind for Move {
             &mut takeover,
         )
         .await?;
-        script
-            .saver
-            .save_target(|target| target.switched = true)
-            .await?;
         if let Some(remains) = report.remains {
             tracing::info!(remains, "left on the source as asked");
-        }
-        for error in report.afterwards {
-            tracing::error!("after the switch: {}", Failure::from(error).line());
         }
         Ok(TakenOver {
             attempts: report.attempts,
             lock_wait: report.lock_wait,
             blocked: report.blocked_longest,
+            afterwards: afterwards(report.afterwards),
         })
     }
 
@@ -85,6 +79,20 @@ impl Kind for Move {
         let held = (&script.lock, &self.core.target);
         clean_up(&self.sites(), &names, script.saver, held).await
     }
+}
+
+/// What went wrong after the switch, as one failure; the first decides the exit
+/// code.
+fn afterwards(errors: Vec<SwitchError>) -> Option<Failure> {
+    let failures = errors.into_iter().map(Failure::from);
+    failures.reduce(|first, next| {
+        tracing::error!("after the switch: {}", next.line());
+        first
+    })
+    .map(|first| {
+        let context = "the target has taken over and all is cleaned up, but not everything is as it should be";
+        first.context(context).without_advice()
+    })
 }
 
 /// A move that takes over.
@@ -191,6 +199,14 @@ impl SwitchFinish for Takeover<'_> {
     async fn remember(&mut self, leftover: Option<&Leftover>) -> Result<(), Failure> {
         let lock = leftover.map(ToString::to_string);
         let note = |target: &mut TargetServer| target.source_lock = lock;
+        self.script.saver.save_target(note).await
+    }
+
+    async fn taken_over(&mut self) -> Result<(), Failure> {
+        let note = |target: &mut TargetServer| {
+            target.source_lock = None;
+            target.switched = true;
+        };
         self.script.saver.save_target(note).await
     }
 

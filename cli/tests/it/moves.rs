@@ -70,3 +70,21 @@ async fn calls_that_would_lose_writes_are_refused_before_anything_happens() {
     }
     assert_eq!(far.tables().await, (vec!["t".to_owned()], Vec::new()));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_after_the_switch_is_the_jobs_exit_code() {
+    let far = Far::new(TableSpec::sysbench, 100).await;
+    let moves = far.moves().arg("--hook-unlock-source").arg("false");
+    let finished = moves
+        .arg("--hook-attempts")
+        .arg("1")
+        .run(LIMIT)
+        .await
+        .unwrap();
+    check_code(&finished, 75);
+    let text = finished.text();
+    assert!(text.contains("the target has taken over"), "{text}");
+    assert!(text.contains("hook unlock-source"), "{text}");
+    assert!(!text.contains("run the same command again"), "{text}");
+    assert!(far.is_done().await);
+}

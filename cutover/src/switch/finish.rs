@@ -67,14 +67,21 @@ pub trait SwitchFinish: Send {
     fn quiesce(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;
 
     /// Keeps for the next run what must be undone if this one dies; `None` when
-    /// nothing must. Called before the source is locked, and after it is unlocked
-    /// or the switch is made; must have stored it when it returns.
+    /// nothing must. Called before the source is locked, and after it is unlocked;
+    /// must have stored it when it returns.
     ///
     /// A run that finds some begins with [`undo_leftover`](crate::undo_leftover).
     fn remember(
         &mut self,
         leftover: Option<&Leftover>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send;
+
+    /// As `remember(None)`, after the target has taken over: that it has must be
+    /// stored at the same moment, or a crash in between would be taken for one
+    /// before the switch.
+    fn taken_over(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        self.remember(None)
+    }
 
     /// Applies what is left up to `locked.through`, compares what isn't compared
     /// yet, and completes the target.

@@ -115,7 +115,7 @@ impl<'a, F: SwitchFinish> Run<'a, F> {
                 self.leftover.announced = true;
                 self.remember(Some(self.leftover)).await
             }
-            S::Forget => self.remember(None).await,
+            S::Forget => self.forget().await,
             S::LockHook => {
                 self.blocked.begin();
                 self.hook(HookName::LockSource).await
@@ -170,6 +170,18 @@ impl<'a, F: SwitchFinish> Run<'a, F> {
     async fn remember(&mut self, leftover: Option<Leftover>) -> Result<(), Failed> {
         let stored = self.finish.remember(leftover.as_ref()).await;
         let attempted = "store what a crash would leave on the source";
+        stored.map_err(|error| Failed {
+            error: caller::<F>(attempted)(error),
+            maybe: true,
+        })
+    }
+
+    async fn forget(&mut self) -> Result<(), Failed> {
+        if !self.course.is_switched() {
+            return self.remember(None).await;
+        }
+        let stored = self.finish.taken_over().await;
+        let attempted = "store that the target has taken over";
         stored.map_err(|error| Failed {
             error: caller::<F>(attempted)(error),
             maybe: true,
