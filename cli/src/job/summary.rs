@@ -29,9 +29,8 @@ pub(crate) async fn log(
             );
         }
     }
-    let tables: Vec<String> = job.sources().iter().map(TableName::plain).collect();
     tracing::info!(
-        table = %tables.join(", "),
+        table = %names(&job.sources()),
         rows_copied = copied.rows_copied,
         changes_applied = copied.changes_applied,
         rows_compared = comparison.rows_compared_in_all().await,
@@ -43,6 +42,23 @@ pub(crate) async fn log(
         "summary"
     );
 }
+
+/// The tables' names, the first ones of many.
+fn names(tables: &[TableName]) -> String {
+    let shown: Vec<String> = tables
+        .iter()
+        .take(NAMES_MAX)
+        .map(TableName::plain)
+        .collect();
+    let more = match tables.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", shown.join(", "))
+}
+
+/// Tables that the summary names at most.
+const NAMES_MAX: usize = 10;
 
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
