@@ -1,4 +1,5 @@
-//! `cargo xtask bench move`: oxferry beside `mysqldump | mysql`.
+//! `cargo xtask bench move`: oxferry beside `mysqldump | mysql` and, where they
+//! are installed, `mydumper` and `myloader`.
 //!
 //! All ways move the same table between the same two servers, by turns, so that
 //! none has the warmer cache.
@@ -72,11 +73,16 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     if options.writers > 0 {
         return written(&pair, (&table, &program), &options).await;
     }
-    let (mut dumps, mut moves, mut memory) = (Vec::new(), Vec::new(), 0);
+    let (mut dumps, mut others, mut moves) = (Vec::new(), Vec::new(), Vec::new());
+    let mut memory = 0;
     for run in 1..=options.runs {
         let dump = pair.dump().await?;
         say(&format!("run {run}: mysqldump | mysql {}", seconds(dump)));
         dumps.push(dump);
+        if let Some(other) = pair.mydumper().await? {
+            say(&format!("run {run}: mydumper, myloader {}", seconds(other)));
+            others.push(other);
+        }
         let moved = pair.move_tables(&program, "lock-tables").await?;
         pair.check().await?;
         memory = memory.max(moved.memory_peak);
@@ -96,6 +102,14 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
         moved.as_secs_f64() / dump.as_secs_f64().max(f64::EPSILON),
         mebibytes(memory),
     ));
+    if !others.is_empty() {
+        let other = median(&others);
+        say(&format!(
+            "median: mydumper, myloader {}, ratio {:.2}",
+            seconds(other),
+            moved.as_secs_f64() / other.as_secs_f64().max(f64::EPSILON)
+        ));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -192,6 +206,46 @@ impl Pair {
         let took = took.await??;
         self.check().await?;
         Ok(took)
+    }
+
+    /// Dumps into a folder with two threads, and loads that with two; nothing
+    /// where the tools aren't installed.
+    async fn mydumper(&self) -> anyhow::Result<Option<Duration>> {
+        let installed = |tool: &str| {
+            let version = Command::new(tool).arg("--version").output();
+            version.is_ok_and(|output| output.status.success())
+        };
+        if !installed("mydumper") || !installed("myloader") {
+            return Ok(None);
+        }
+        self.clear().await?;
+        let folder = tempfile::tempdir().context("making a folder for the dump failed")?;
+        let tool = |name: &str, server: &Server| {
+            let mut tool = Command::new(name);
+            let port = server.port().to_string();
+            tool.args(["-h", "127.0.0.1", "-u", "root", "-t", "2", "-P", &port]);
+            tool
+        };
+        let mut dump = tool("mydumper", &self.source);
+        dump.args(["-B", "bench", "-r", "100000", "-o"])
+            .arg(folder.path());
+        let mut load = tool("myloader", &self.target);
+        load.arg("-d").arg(folder.path());
+        let took = tokio::task::spawn_blocking(move || -> anyhow::Result<Duration> {
+            let begun = Instant::now();
+            ensure!(
+                dump.status().context("mydumper")?.success(),
+                "mydumper failed"
+            );
+            ensure!(
+                load.status().context("myloader")?.success(),
+                "myloader failed"
+            );
+            Ok(begun.elapsed())
+        });
+        let took = took.await??;
+        self.check().await?;
+        Ok(Some(took))
     }
 
     async fn move_tables(&self, program: &Path, lock: &str) -> anyhow::Result<Finished> {
