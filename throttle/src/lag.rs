@@ -60,6 +60,14 @@ impl LagGate {
         }
     }
 
+    /// Forgets all samples: every replica is watched from `now` on.
+    pub fn watch_anew(&mut self, now: Instant) {
+        for held in &mut self.replicas {
+            held.heard_at = now;
+            held.lag = None;
+        }
+    }
+
     /// Stops watching `replica`.
     pub fn forget(&mut self, replica: &str) {
         self.replicas.retain(|held| held.replica != replica);
@@ -262,6 +270,17 @@ mod tests {
             gate.failed(start + seconds(1_199)),
             Some(("a:1", seconds(600)))
         );
+    }
+
+    #[test]
+    fn watching_anew_gives_a_silent_replica_its_time_again() {
+        let (mut gate, start) = gate(&["a:1"]);
+        gate.handle_sample("a:1", start, seconds(0));
+        let later = start + seconds(600);
+        assert!(gate.failed(later).is_some());
+        gate.watch_anew(later);
+        assert_eq!(gate.failed(later + seconds(599)), None);
+        assert!(gate.poll(later).reason().is_some());
     }
 
     #[test]

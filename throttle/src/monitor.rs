@@ -154,12 +154,20 @@ impl Monitor {
         tokio::select! {
             biased;
             () = cancel => Ok(()),
-            error = self.watch() => Err(error),
+            error = self.run_until_error() => Err(error),
         }
+    }
+
+    /// As [`Monitor::run`], without an end but an error. After one it may be
+    /// called again: what couldn't be measured is given its time anew, and the
+    /// same [`Pacer`]s tell the verdict.
+    pub async fn run_until_error(&mut self) -> MonitorError {
+        self.watch().await
     }
 
     async fn watch(&mut self) -> MonitorError {
         let start = now();
+        self.lag.watch_anew(start);
         for replica in self.replicas.names() {
             self.lag.watch(replica, start);
         }

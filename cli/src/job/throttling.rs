@@ -1,12 +1,8 @@
 //! Holding the copy up while replicas lag, the server is busy, or a file says so.
 
-use std::{
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use oxferry_copier::pipeline::Handle;
-use oxferry_schema::Remedy;
 use oxferry_throttle::{ByHand, Monitor, MonitorConfig, MonitorError, Pacer, Verdict};
 
 use super::{Job, rest::AtRest};
@@ -20,7 +16,7 @@ remedied!(MonitorError);
 /// A job's throttle: measures, and holds the copy up.
 #[derive(Debug)]
 pub(crate) struct Throttling {
-    monitor: Mutex<Option<Monitor>>,
+    monitor: tokio::sync::Mutex<Monitor>,
     pacer: Pacer,
 }
 
@@ -40,7 +36,7 @@ impl Throttling {
         let opts = job.source.opts("throttle");
         let (monitor, pacer) = Monitor::new(opts, job.marks.clone(), config, hand);
         Ok(Self {
-            monitor: Mutex::new(Some(monitor)),
+            monitor: tokio::sync::Mutex::new(monitor),
             pacer,
         })
     }
@@ -66,26 +62,23 @@ impl Throttling {
     /// Measures, and tells the copy; ends only with an error.
     ///
     /// While the source is at rest, what can't be measured holds nobody up: a
-    /// heartbeat could not even be written.
+    /// heartbeat could not even be written. When it is written to again, after
+    /// an attempt that failed, measuring begins anew.
     pub(crate) async fn run(&self, handle: &Handle, at_rest: &AtRest) -> Failure {
-        let failure = self.measure(handle).await;
-        if at_rest.is_set() {
-            tracing::debug!("the throttle ended: {}", failure.line());
+        loop {
+            let failure = self.measure(handle).await;
+            if !at_rest.is_set() {
+                return failure;
+            }
+            tracing::debug!("the throttle rests: {}", failure.line());
             at_rest.becomes(false).await;
         }
-        failure
     }
 
     async fn measure(&self, handle: &Handle) -> Failure {
-        let monitor = self.monitor.lock().ok().and_then(|mut slot| slot.take());
-        let Some(monitor) = monitor else {
-            return Failure::new(Remedy::Bug, anyhow::anyhow!("the throttle runs already"));
-        };
+        let mut monitor = self.monitor.lock().await;
         tokio::select! {
-            ended = monitor.run(std::future::pending()) => match ended {
-                Err(error) => error.into(),
-                Ok(()) => Failure::new(Remedy::Bug, anyhow::anyhow!("the throttle ended by itself")),
-            },
+            error = monitor.run_until_error() => error.into(),
             never = self.tell(handle) => match never {},
         }
     }
