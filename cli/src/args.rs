@@ -307,6 +307,8 @@ pub(crate) struct RunArgs {
     /// On an error, print the last checkpoint as JSON on stdout
     #[arg(long)]
     pub(crate) print_state: bool,
+    #[command(flatten)]
+    pub(crate) callbacks: CallbackArgs,
     /// How to log
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log: LogFormat,
@@ -316,6 +318,29 @@ pub(crate) struct RunArgs {
     /// Read settings from a TOML file; options given here win
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+}
+
+/// Whom to tell of a job.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CallbackArgs {
+    /// A command, or an http(s) address to POST to, that is told how far the job is, as JSON
+    #[arg(long, value_name = "CALL")]
+    pub(crate) progress_callback: Option<String>,
+    /// How often it is told
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = positive)]
+    pub(crate) progress_every: Duration,
+    /// The same, told once, of the error that the job ends with, and its checkpoint
+    #[arg(long, value_name = "CALL")]
+    pub(crate) error_callback: Option<String>,
+    /// A text that callbacks are given besides
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) callback_payload: String,
+    /// A header of the callbacks' POSTs: "Authorization: Bearer …"
+    #[arg(long, value_name = "HEADER")]
+    pub(crate) callback_header: Vec<String>,
+    /// How long one call of a callback may take
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = positive)]
+    pub(crate) callback_timeout: Duration,
 }
 
 /// `oxferry cleanup`.

@@ -10,6 +10,7 @@ pub(crate) struct Failure {
     remedy: Remedy,
     error: anyhow::Error,
     is_advised: bool,
+    is_told: bool,
 }
 
 impl Failure {
@@ -19,6 +20,7 @@ impl Failure {
             remedy,
             error: error.into(),
             is_advised: true,
+            is_told: false,
         }
     }
 
@@ -26,6 +28,17 @@ impl Failure {
     pub(crate) const fn without_advice(mut self) -> Self {
         self.is_advised = false;
         self
+    }
+
+    /// Notes that the error callback was told.
+    pub(crate) const fn told(mut self) -> Self {
+        self.is_told = true;
+        self
+    }
+
+    /// Returns whether the error callback was told.
+    pub(crate) const fn is_told(&self) -> bool {
+        self.is_told
     }
 
     /// A wrong call: what is wrong with it, and how it is right.
@@ -40,6 +53,7 @@ impl Failure {
             remedy: self.remedy,
             error: self.error.context(attempted),
             is_advised: self.is_advised,
+            is_told: self.is_told,
         }
     }
 

@@ -4,6 +4,7 @@
 //! which says how: where rows are written, and how the target takes over.
 //! Everything else is here, once.
 
+mod callbacks;
 mod checkpoint;
 mod comparison;
 mod kind;
@@ -31,7 +32,8 @@ use oxferry_schema::{RowKey, Table, TableName};
 use oxferry_state::{Checkpoint, JobIdentity};
 
 pub(crate) use self::{
-    checkpoint::{SAVE_MAX, Saver, Store, print_state},
+    callbacks::{check_callbacks, ended, ended_early},
+    checkpoint::{SAVE_MAX, Saver, Store},
     kind::{Kind, Sink, TakenOver},
     lock::{Holder, JobLock},
     phases::Script,

@@ -54,11 +54,17 @@ pub(crate) use self::{attached::plan_of, plan::run as plan};
 /// A failure with its remedy. Nothing is left locked; what a resume needs is kept.
 pub(crate) async fn run(args: MigrateArgs, log: &Log) -> Result<(), Failure> {
     args.cutover.check()?;
+    course::check_callbacks(&args.run.callbacks)?;
     let (listener, interrupt) = course::listen().map_err(|error| {
         Failure::new(oxferry_schema::Remedy::Bug, error).context("listening for signals")
     })?;
+    let callbacks = args.run.callbacks.clone();
+    let told = async {
+        let outcome = migrate(args, log, &interrupt).await;
+        course::ended_early(&callbacks, outcome).await
+    };
     tokio::select! {
-        outcome = migrate(args, log, &interrupt) => outcome,
+        outcome = told => outcome,
         // Ends the process itself, or never.
         () = listener.run() => Err(course::interrupted()),
     }
@@ -95,12 +101,10 @@ async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<
     let outcome = work.controlled(start, &mut conn, &lock).await;
     lock.release().await;
     progress.finish();
-    match &outcome {
-        Ok(()) => tracing::info!(phase = %Phase::Done.as_str(), "ends"),
-        Err(_) if job.args.run.print_state => course::print_state(&saver).await,
-        Err(_) => {}
+    if outcome.is_ok() {
+        tracing::info!(phase = %Phase::Done.as_str(), "ends");
     }
-    outcome
+    course::ended(&job.args.run, &job.core.identity.name, &saver, outcome).await
 }
 
 /// Says what this run has to do, and what notes how far it is.

@@ -36,11 +36,17 @@ pub(crate) use self::{job::wanted, plan::run as plan};
 ///
 /// A failure with its remedy. Nothing is left locked; what a resume needs is kept.
 pub(crate) async fn run(args: MoveArgs, log: &Log) -> Result<(), Failure> {
+    course::check_callbacks(&args.run.callbacks)?;
     let (listener, interrupt) = course::listen().map_err(|error| {
         Failure::new(oxferry_schema::Remedy::Bug, error).context("listening for signals")
     })?;
+    let callbacks = args.run.callbacks.clone();
+    let told = async {
+        let outcome = move_tables(args, log, &interrupt).await;
+        course::ended_early(&callbacks, outcome).await
+    };
     tokio::select! {
-        outcome = move_tables(args, log, &interrupt) => outcome,
+        outcome = told => outcome,
         // Ends the process itself, or never.
         () = listener.run() => Err(course::interrupted()),
     }
@@ -136,10 +142,8 @@ async fn locked(
         never = control::serve(control.as_ref(), &controls) => match never {},
     };
     progress.finish();
-    if outcome.is_err() && job.core.settings.run.print_state {
-        course::print_state(&saver).await;
-    }
-    outcome
+    let (run, name) = (&job.core.settings.run, &job.core.identity.name);
+    course::ended(run, name, &saver, outcome).await
 }
 
 async fn work(

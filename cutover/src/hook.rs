@@ -10,7 +10,7 @@ pub use error::{HookError, HookFailure};
 use tokio::time::sleep;
 use url::Url;
 
-/// Which of the switch's moments a hook is called at.
+/// Which moment a hook is called at: of the switch, or of the job around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(
     clippy::exhaustive_enums,
@@ -23,6 +23,10 @@ pub enum HookName {
     Switched,
     /// Afterwards, and after a failure: have the application write again.
     UnlockSource,
+    /// Now and then while a job runs; never by a switch.
+    Progress,
+    /// When a job ends with an error; never by a switch.
+    Error,
 }
 
 /// What a switch calls, and when. None by default.
@@ -227,6 +231,8 @@ impl HookName {
             Self::LockSource => "lock-source",
             Self::Switched => "switched",
             Self::UnlockSource => "unlock-source",
+            Self::Progress => "progress",
+            Self::Error => "error",
         }
     }
 }

@@ -131,7 +131,7 @@ impl Progress {
         } else {
             STATUS_EVERY
         };
-        let mut before = (Instant::now(), 0);
+        let mut before = Rate::new();
         loop {
             tokio::time::sleep(every).await;
             let snapshot = look();
@@ -140,8 +140,7 @@ impl Progress {
             };
             let done = rows_done(phase, &snapshot);
             let now = Instant::now();
-            let rate = rate(done.saturating_sub(before.1), now.duration_since(before.0));
-            before = (now, done);
+            let rate = before.next(done, now);
             let figures = Figures::new(done, self.rows_expected.load(Ordering::Relaxed), rate);
             match &self.bar {
                 Some(bar) => draw(bar, (phase, now.duration_since(since)), &figures, &snapshot),
@@ -177,11 +176,52 @@ impl Progress {
         })
     }
 
+    /// Returns what the progress callback is told: the status, and what it was
+    /// `since` the last report.
+    pub(crate) fn report(&self, snapshot: &Snapshot, since: &mut Rate) -> serde_json::Value {
+        let mut report = self.status(snapshot);
+        if let (Some((phase, _)), Some(fields)) = (self.current(), report.as_object_mut()) {
+            let done = rows_done(phase, snapshot);
+            let rate = since.next(done, Instant::now());
+            let figures = Figures::new(done, self.rows_expected.load(Ordering::Relaxed), rate);
+            fields.insert("rows_per_s".to_owned(), figures.rate.into());
+            fields.insert("percent".to_owned(), figures.percent.into());
+            let eta = figures.eta.map(|eta| eta.as_secs());
+            fields.insert("eta_s".to_owned(), eta.into());
+        }
+        report
+    }
+
     fn current(&self) -> Option<(Phase, Instant)> {
         self.phases
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .current
+    }
+}
+
+/// How many rows were done when it was looked last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rate {
+    at: Instant,
+    rows: u64,
+}
+
+impl Rate {
+    /// Begins with nothing done.
+    pub(crate) fn new() -> Self {
+        Self {
+            at: Instant::now(),
+            rows: 0,
+        }
+    }
+
+    /// Returns how many rows a second were done since the last look.
+    fn next(&mut self, rows: u64, now: Instant) -> u64 {
+        let done = rows.saturating_sub(self.rows);
+        let rate = rate(done, now.duration_since(self.at));
+        *self = Self { at: now, rows };
+        rate
     }
 }
 

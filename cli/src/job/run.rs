@@ -21,7 +21,7 @@ use oxferry_verifier::Touched;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::{
-    Job, JobLock, JobTable, Kind, Prepared, PreparedTable, Script,
+    Job, JobLock, JobTable, Kind, Prepared, PreparedTable, Script, callbacks,
     checkpoint::Saver,
     comparison::{self, Comparison, JobFeed},
     progress::{Progress, Snapshot},
@@ -124,10 +124,9 @@ pub(crate) async fn run<K: Kind>(
             failed = saver.keep_saving(&handle) => failed,
             failed = throttling.run(&handle, &at_rest) => failed,
             changed = kind.watch(&script) => changed,
-            () = keep_current(controls, progress, &look) => {
-                Failure::new(Remedy::Bug, anyhow::anyhow!("the control status ended"))
-            }
-            () = progress.show(&look) => Failure::new(Remedy::Bug, anyhow::anyhow!("the status ended")),
+            failed = callbacks::keep_telling(job, &handle, progress, &look) => failed,
+            () = keep_current(controls, progress, &look) => broke_down("the control status ended"),
+            () = progress.show(&look) => broke_down("the status ended"),
         }
     };
     match side_by_side(&script, background).await {
@@ -138,6 +137,10 @@ pub(crate) async fn run<K: Kind>(
         Err(failure) if driver_is_over.load(Ordering::Relaxed) => Err(failure),
         Err(failure) => Err(wind_down(&handle, driver, saver, failure).await),
     }
+}
+
+fn broke_down(what: &'static str) -> Failure {
+    Failure::new(Remedy::Bug, anyhow::anyhow!(what))
 }
 
 /// Has the controls tell what `look` sees, for as long as it is polled.

@@ -6,6 +6,7 @@
 )]
 
 mod attached;
+mod callbacks;
 mod control;
 mod cutover;
 mod estate;

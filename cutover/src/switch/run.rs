@@ -194,6 +194,8 @@ impl<'a, F: SwitchFinish> Run<'a, F> {
             HookName::LockSource => &hooks.lock_source,
             HookName::Switched => &hooks.switched,
             HookName::UnlockSource => &hooks.unlock_source,
+            // The job's own, which no switch calls.
+            HookName::Progress | HookName::Error => &None,
         };
         let Some(hook) = hook else { return Ok(()) };
         tracing::info!(hook = %name, call = %hook, "calling");
