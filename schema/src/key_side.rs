@@ -133,6 +133,21 @@ impl KeySide {
         }
     }
 
+    /// Returns the condition for one key, with the same places: `(a = ? AND b = ?)`.
+    pub(crate) fn equal_places(&self) -> String {
+        let parts = self.columns.iter().zip(&self.parts);
+        let parts: Vec<String> = parts
+            .map(|(column, part)| format!("{column} = {}", part.place))
+            .collect();
+        format!("({})", parts.join(" AND "))
+    }
+
+    /// Returns whether a parameter is cast to DATE or DATETIME.
+    pub(crate) fn casts_to_dates(&self) -> bool {
+        let mut parts = self.parts.iter();
+        parts.any(|part| part.place.contains(" AS DATE"))
+    }
+
     /// Returns the parameters for one key's places.
     pub(crate) fn params<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = Value> + 'a {
         self.parts

@@ -160,3 +160,38 @@ async fn a_value_that_is_no_member_is_applied_and_nothing_else_is_let_through() 
     assert_eq!(error.remedy(), Remedy::Data);
     bed.assert_equal().await;
 }
+
+/// A key's values, as the stream brings them.
+fn moment(text: &str, amount: &str) -> [Value; 2] {
+    [text, amount].map(Value::from)
+}
+
+#[tokio::test]
+async fn rows_of_a_partitioned_table_are_found_by_dates_and_numbers_together() {
+    for partitions in ["", "PARTITION BY KEY () PARTITIONS 3"] {
+        let table = format!(
+            "CREATE TABLE t (d DATETIME(3), m DECIMAL(10,3), v INT, PRIMARY KEY (d, m)) {partitions}"
+        );
+        let rows = "INSERT INTO t VALUES ('2026-01-02 03:04:05.678', -1.5, 1), ('2026-01-02', 2, 2), \
+            ('0000-00-00', 0, 3)";
+        let mut bed = Bed::new(&[
+            &table,
+            rows,
+            "CREATE TABLE n LIKE t",
+            "INSERT INTO n SELECT * FROM t",
+        ])
+        .await;
+        let sink = bed.sink(Mode::Ordered).await;
+        let plan = bed.plan(Mode::Ordered).await;
+        let gone = [
+            moment("2026-01-02 03:04:05.678", "-1.500"),
+            moment("2026-01-02 00:00:00.000", "2.000"),
+        ];
+        let gone = gone.map(|values| KeyedChange {
+            key: plan.source_side().read(&values).unwrap(),
+            image: None,
+        });
+        sink.apply(&batch(gone)).await.unwrap();
+        assert_eq!(bed.texts("SELECT v FROM n").await, ["3"]);
+    }
+}
