@@ -29,6 +29,30 @@ pub enum HookName {
     Error,
 }
 
+/// Which way a switch goes; hooks are told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "there and back")]
+pub enum Direction {
+    /// From the source to the target.
+    #[default]
+    Forward,
+    /// Back again: what is called source and target in the hooks' names stays
+    /// what it was on the way there, so `lock-source` shuts the writers out of
+    /// the target now.
+    Reverse,
+}
+
+impl Direction {
+    /// Returns the word that hooks are told: `forward` or `reverse`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Reverse => "reverse",
+        }
+    }
+}
+
 /// What a switch calls, and when. None by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(
@@ -63,6 +87,9 @@ pub struct Hook {
     pub timeout: Duration,
     /// The pause after the first failed call; it doubles up to half a minute.
     pub pause: Duration,
+    /// Which way the switch goes: a command finds it in `OXFERRY_DIRECTION`, an
+    /// address in the header `X-Oxferry-Direction`.
+    pub direction: Direction,
 }
 
 /// What is called.
@@ -115,6 +142,7 @@ impl Hook {
             attempts_max: ATTEMPTS_DEFAULT,
             timeout: Duration::from_secs(30),
             pause: Duration::from_secs(1),
+            direction: Direction::Forward,
         }
     }
 
@@ -149,6 +177,13 @@ impl Hook {
         self.attempts_max = attempts_max;
         self.timeout = timeout;
         self.pause = pause;
+        self
+    }
+
+    /// Sets which way the switch goes.
+    #[must_use]
+    pub const fn with_direction(mut self, direction: Direction) -> Self {
+        self.direction = direction;
         self
     }
 

@@ -52,7 +52,7 @@ pub use ddl::{DdlPlan, DdlReport, DdlSeen, run_ddl};
 pub use earlier::end_earlier;
 pub use error::{CutoverError, FinishSource};
 pub use finish::Finish;
-pub use hook::{Hook, HookError, HookFailure, HookName, Hooks};
+pub use hook::{Direction, Hook, HookError, HookFailure, HookName, Hooks};
 pub use outcome::{Outcome, TablesSeen, decide};
 pub use plan::{KillBlockers, SwapPair, SwapPlan};
 pub use postpone::Sentinel;
@@ -61,5 +61,5 @@ pub use swap::{SwapReport, swap};
 pub use switch::{
     AfterSwitch, Aftermath, Leftover, LeftoverError, LockedSource, ReadOnly, SourceLock,
     SourceSeen, SwitchError, SwitchFinish, SwitchPlan, SwitchReport, SwitchStep, is_locking_rename,
-    switch, undo_leftover,
+    open_source, shut_source, switch, undo_leftover,
 };

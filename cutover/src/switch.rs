@@ -11,6 +11,7 @@ mod plan;
 mod report;
 mod rescue;
 mod run;
+mod shut;
 mod source;
 mod told;
 mod undo;
@@ -25,6 +26,7 @@ pub use self::{
     names::{SourceSeen, is_locking_rename},
     plan::{AfterSwitch, SourceLock, SwitchPlan},
     report::SwitchReport,
+    shut::{open_source, shut_source},
     undo::undo_leftover,
 };
 use self::{

@@ -18,6 +18,8 @@ pub struct ShadowNames {
     pub old: TableName,
     /// The table that postpones the cutover while it exists: `_t_oxsentinel`.
     pub sentinel: TableName,
+    /// The table that takes a move back when somebody creates it: `_t_oxreverse`.
+    pub reverse: TableName,
     /// The checkpoint: `_t_oxstate`.
     pub state: TableName,
     /// Scratch copies that the statement is tried on: `_t_oxprobe`.
@@ -35,6 +37,7 @@ impl ShadowNames {
             shadow: named("_oxnew"),
             old: named("_oxold"),
             sentinel: named("_oxsentinel"),
+            reverse: named("_oxreverse"),
             state: named("_oxstate"),
             probe: named("_oxprobe"),
             probe_other: named("_oxprobe2"),
@@ -57,11 +60,12 @@ impl ShadowNames {
 
     /// Returns all of them: what may be left of a job.
     #[must_use]
-    pub const fn all(&self) -> [&TableName; 6] {
+    pub const fn all(&self) -> [&TableName; 7] {
         [
             &self.shadow,
             &self.old,
             &self.sentinel,
+            &self.reverse,
             &self.state,
             &self.probe,
             &self.probe_other,
@@ -70,10 +74,11 @@ impl ShadowNames {
 }
 
 /// The ends of the names of what a job puts beside a table.
-const SUFFIXES: [&str; 6] = [
+const SUFFIXES: [&str; 7] = [
     "_oxnew",
     "_oxold",
     "_oxsentinel",
+    "_oxreverse",
     "_oxstate",
     "_oxprobe",
     "_oxprobe2",
@@ -175,7 +180,7 @@ mod tests {
             all.push(TableName::new(Ident::new("d").unwrap(), Ident::new(table).unwrap()));
             all.sort();
             all.dedup();
-            prop_assert_eq!(all.len(), 7);
+            prop_assert_eq!(all.len(), 8);
         }
     }
 }

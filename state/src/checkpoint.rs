@@ -67,6 +67,40 @@ pub struct TargetServer {
     /// Whether the switch was announced: from then on the target is the one
     /// that is written to.
     pub switched: bool,
+    /// The way back to the source, noted just before the switch is announced;
+    /// `None` where nobody wants one.
+    pub reverse: Option<Reverse>,
+}
+
+/// What is needed to take a move back: changes of the target that flow into the
+/// source's tables.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(
+    clippy::exhaustive_structs,
+    reason = "a new part would be a new format"
+)]
+pub struct Reverse {
+    /// When the target was about to take over, in RFC 3339: the time that the
+    /// way stays open is counted from here.
+    pub since: String,
+    /// From where the target's binary log must be read.
+    pub position: Position,
+    /// Up to where the source's binary log was looked through for writes of
+    /// others.
+    pub source_position: Position,
+    /// How the source is shut, as [`TargetServer::source_lock`] was then: what
+    /// must be undone before it takes over again.
+    pub source_shut: String,
+    /// What `SHOW CREATE TABLE` printed of each target, in the order of
+    /// [`Checkpoint::tables`].
+    pub definitions: Vec<String>,
+    /// What the job does to the target so that nobody writes to it any more,
+    /// noted before it is done; `None` while it does nothing.
+    pub target_lock: Option<String>,
+    /// Whether the move was taken back: from then on the source is the one that
+    /// is written to.
+    pub back: bool,
 }
 
 /// How far one table has come.
@@ -150,6 +184,7 @@ impl Checkpoint {
             blueprint: Blueprint::default(),
             source_lock: None,
             switched: false,
+            reverse: None,
         });
         self
     }

@@ -45,7 +45,7 @@ mod pulse;
 mod store;
 mod table_store;
 
-pub use checkpoint::{Checkpoint, CopyMode, TableProgress, TargetServer, merge_ranges};
+pub use checkpoint::{Checkpoint, CopyMode, Reverse, TableProgress, TargetServer, merge_ranges};
 pub use definition::same_definition;
 pub use file_store::{FileStore, FileStoreError};
 pub use fingerprint::fingerprint;

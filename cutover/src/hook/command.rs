@@ -18,11 +18,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Hook, HookFailure, HookName, READ_MAX, excerpt};
+use super::{Direction, Hook, HookFailure, HookName, READ_MAX, excerpt};
 
 /// Runs the command once.
 pub(super) async fn run(words: &[String], hook: &Hook, name: HookName) -> Result<(), HookFailure> {
-    let mut running = start(words, name)?;
+    let mut running = start(words, (name, hook.direction))?;
     let ended = timeout(hook.timeout, running.talk(&hook.payload)).await;
     let (status, said) = match ended {
         Ok(ended) => ended.map_err(|error| HookFailure::Lost {
@@ -52,13 +52,17 @@ struct Running {
     group: Option<Pid>,
 }
 
-fn start(words: &[String], name: HookName) -> Result<Running, HookFailure> {
+fn start(
+    words: &[String],
+    (name, direction): (HookName, Direction),
+) -> Result<Running, HookFailure> {
     let (program, arguments) = words.split_first().ok_or_else(|| HookFailure::Unreadable {
         why: "there is no program in it".into(),
     })?;
     let child = Command::new(program)
         .args(arguments)
         .env("OXFERRY_HOOK", name.as_str())
+        .env("OXFERRY_DIRECTION", direction.as_str())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -53,7 +53,8 @@ fn post_blocking(url: &Url, hook: &Hook, name: HookName) -> Result<(), HookFailu
         .into();
     let mut request = agent
         .post(url.as_str())
-        .header("X-Oxferry-Hook", name.as_str());
+        .header("X-Oxferry-Hook", name.as_str())
+        .header("X-Oxferry-Direction", hook.direction.as_str());
     let own_type = |(name, _): &(String, String)| name.eq_ignore_ascii_case("content-type");
     if !hook.headers.iter().any(own_type) {
         request = request.header("Content-Type", content_type(&hook.payload));

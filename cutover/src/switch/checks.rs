@@ -25,7 +25,8 @@ pub(super) async fn check(
         (info.super_read_only, "super_read_only"),
         (info.read_only, "read_only"),
     ];
-    if let Some((_, setting)) = on.into_iter().find(|(on, _)| *on) {
+    let shut = on.into_iter().find(|(on, _)| *on);
+    if let Some((_, setting)) = shut.filter(|_| !plan.target_is_shut) {
         return Err(SwitchError::TargetReadOnly { setting });
     }
     let mut conn = connect(source).await?;

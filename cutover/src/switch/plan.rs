@@ -5,7 +5,7 @@ use std::{num::NonZeroU32, time::Duration};
 use oxferry_schema::TableName;
 
 use super::course::Shape;
-use crate::{Hooks, KillBlockers, SwitchError};
+use crate::{Direction, Hook, Hooks, KillBlockers, SwitchError};
 
 /// How the source's tables are shut to writers.
 ///
@@ -79,6 +79,9 @@ pub struct SwitchPlan {
     pub transaction_age_max: Duration,
     /// Whether and whom to end when a lock is not granted.
     pub kill: Option<KillBlockers>,
+    /// Whether the target may be read-only until
+    /// [`SwitchFinish::finish`](crate::SwitchFinish::finish) opens it.
+    pub target_is_shut: bool,
 }
 
 impl SwitchPlan {
@@ -99,6 +102,7 @@ impl SwitchPlan {
             lag_max: Duration::from_secs(10),
             transaction_age_max: Duration::from_secs(10),
             kill: None,
+            target_is_shut: false,
         }
     }
 
@@ -155,6 +159,26 @@ impl SwitchPlan {
     #[must_use]
     pub const fn with_kill(mut self, kill: KillBlockers) -> Self {
         self.kill = Some(kill);
+        self
+    }
+
+    /// Makes it the way back of a move: the target may be shut until
+    /// [`SwitchFinish::finish`](crate::SwitchFinish::finish) opens it, and the
+    /// hooks are told.
+    #[must_use]
+    pub fn taking_back(mut self) -> Self {
+        self.target_is_shut = true;
+        let turn = |hook: Option<Hook>| hook.map(|hook| hook.with_direction(Direction::Reverse));
+        let Hooks {
+            lock_source,
+            switched,
+            unlock_source,
+        } = self.hooks;
+        self.hooks = Hooks {
+            lock_source: turn(lock_source),
+            switched: turn(switched),
+            unlock_source: turn(unlock_source),
+        };
         self
     }
 

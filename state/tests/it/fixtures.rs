@@ -34,5 +34,8 @@ fn format_2_of_a_move_is_read_and_written_as_it_was() {
     assert_eq!(target.made.len(), 1);
     assert_eq!(target.blueprint.tables.len(), 1);
     assert_eq!(target.source_lock.as_deref(), Some("renamed"));
+    let reverse = target.reverse.as_ref().unwrap();
+    assert_eq!(reverse.source_shut, "renamed");
+    assert_eq!(reverse.target_lock.as_deref(), Some("renamed announced"));
     assert_eq!(checkpoint.to_json().unwrap(), text.trim_end());
 }
