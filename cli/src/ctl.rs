@@ -34,7 +34,7 @@ fn request(command: &CtlCommand) -> Result<Request, Failure> {
         CtlCommand::Status => Request::Status,
         CtlCommand::Pause => Request::Pause,
         CtlCommand::Resume => Request::Resume,
-        CtlCommand::Cutover => Request::Cutover,
+        CtlCommand::Cutover { reverse } => Request::Cutover { reverse: *reverse },
         CtlCommand::Abort => Request::Abort,
         CtlCommand::Set { setting } => {
             let (key, value) = setting.split_once('=').ok_or_else(|| {

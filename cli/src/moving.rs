@@ -8,6 +8,7 @@ mod job;
 mod plan;
 mod preflight;
 mod prepare;
+mod reverse;
 mod start;
 mod switching;
 mod takeover;
@@ -16,7 +17,7 @@ mod watch;
 use mysql_async::Conn;
 use oxferry_cutover::Sentinel;
 use oxferry_schema::TableName;
-use oxferry_state::{Phase, TableStore};
+use oxferry_state::{Checkpoint, Phase, TableStore};
 
 use self::{earlier::Earlier, job::Move, start::Start};
 use crate::{
@@ -60,12 +61,18 @@ struct Locks {
 }
 
 impl Locks {
-    async fn take(job: &Job) -> Result<Self, Failure> {
-        let source = job.source.connect("lock").await?;
-        let source = JobLock::take(source, &job.sources()).await?;
-        let target = job.target.connect("lock").await?;
+    async fn of(job: &Job) -> Result<Self, Failure> {
         let targets: Vec<_> = job.tables.iter().map(|t| t.target.clone()).collect();
-        match JobLock::take(target, &targets).await {
+        Self::take((&job.source, &job.sources()), (&job.target, &targets)).await
+    }
+
+    async fn take(
+        (source, sources): (&Site, &[TableName]),
+        (target, targets): (&Site, &[TableName]),
+    ) -> Result<Self, Failure> {
+        let source = JobLock::take(source.connect("lock").await?, sources).await?;
+        let target = target.connect("lock").await?;
+        match JobLock::take(target, targets).await {
             Ok(target) => Ok(Self { source, target }),
             Err(failure) => {
                 source.release().await;
@@ -87,28 +94,58 @@ impl Locks {
     }
 }
 
+/// What is to be done.
+enum Task {
+    /// The move itself; the connection is to the target.
+    Move(Box<Move>, Conn),
+    /// An earlier run has made the switch, and it can be taken back.
+    Reverse(Box<Checkpoint>),
+    /// Nothing more.
+    Nothing,
+}
+
 async fn move_tables(args: MoveArgs, log: &Log, interrupt: &Interrupt) -> Result<(), Failure> {
     tracing::info!(phase = %Phase::Preflight.as_str(), "begins");
+    let wanted = wanted(&args.select)?;
+    switching::check(&args.switch)?;
     let looked = async {
-        let wanted = wanted(&args.select)?;
-        switching::check(&args.switch)?;
         let sites = Sites::look(&args).await?;
-        if earlier::settle(&args, &wanted, &sites).await? == Earlier::Done {
-            return Ok::<_, Failure>(None);
-        }
-        Ok(Some(Move::look(args, sites).await?))
+        let task = match earlier::settle(&args, &wanted, &sites).await? {
+            Earlier::Done => Task::Nothing,
+            Earlier::Reverse(checkpoint) => Task::Reverse(checkpoint),
+            Earlier::GoesOn => {
+                let (job, conn) = Move::look(args.clone(), sites.clone()).await?;
+                Task::Move(Box::new(job), conn)
+            }
+        };
+        Ok::<_, Failure>((sites, task))
     };
-    let looked = tokio::select! {
+    let (sites, task) = tokio::select! {
         looked = looked => looked?,
         interrupted = interrupt.wanted() => return Err(interrupted),
     };
-    let Some((mut job, mut conn)) = looked else {
-        tracing::info!(phase = %Phase::Done.as_str(), "ends");
-        return Ok(());
+    let rest = (log, interrupt);
+    let outcome = match task {
+        Task::Nothing => Ok(()),
+        Task::Reverse(checkpoint) => reverse::run(&args, &sites, *checkpoint, rest).await,
+        Task::Move(mut job, mut conn) => {
+            let locks = Locks::of(&job.core).await?;
+            let outcome = locked(&mut job, &mut conn, (log, interrupt, &locks)).await;
+            locks.release().await;
+            if args.switch.reverse_for.is_none() {
+                outcome
+            } else {
+                match earlier::to_take_back(&args, &wanted, &sites).await {
+                    Ok(None) => outcome,
+                    Ok(Some(checkpoint)) => {
+                        let reverse = reverse::run(&args, &sites, checkpoint, rest).await;
+                        reverse.and(outcome)
+                    }
+                    Err(failure) => outcome.and(Err(failure)),
+                }
+            }
+        }
     };
-    let locks = Locks::take(&job.core).await?;
-    let outcome = locked(&mut job, &mut conn, (log, interrupt, &locks)).await;
-    locks.release().await;
     if outcome.is_ok() {
         tracing::info!(phase = %Phase::Done.as_str(), "ends");
     }

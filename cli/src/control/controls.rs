@@ -18,6 +18,8 @@ pub(crate) struct Controls {
     hand: ByHand,
     interrupt: Interrupt,
     cutover: watch::Sender<bool>,
+    /// Whether the cutover to come is the way back of a move.
+    is_back: bool,
     status: Arc<Mutex<Value>>,
 }
 
@@ -28,8 +30,16 @@ impl Controls {
             hand: ByHand::new(),
             interrupt,
             cutover: watch::Sender::new(false),
+            is_back: false,
             status: Arc::new(Mutex::new(json!({ "phase": "preflight" }))),
         }
+    }
+
+    /// Makes them those of a move that has made its switch: the only cutover is
+    /// the one that takes it back.
+    pub(crate) const fn of_the_way_back(mut self) -> Self {
+        self.is_back = true;
+        self
     }
 
     /// Returns what tells that the job shall end.
@@ -66,10 +76,7 @@ impl Controls {
                 self.hand.resume();
                 Answer::said("copying goes on, unless something else holds it up")
             }
-            Request::Cutover => {
-                self.cutover.send_replace(true);
-                Answer::said("the cutover comes as soon as everything is ready")
-            }
+            Request::Cutover { reverse } => self.cut_over(reverse),
             Request::Abort => {
                 self.interrupt.ask();
                 Answer::said("the job ends at the next safe point; the checkpoint is kept")
@@ -79,6 +86,22 @@ impl Controls {
                 Err(why) => Answer::Refused(format!("set {key}={value}: {why}")),
             },
         }
+    }
+
+    fn cut_over(&self, reverse: bool) -> Answer {
+        match (reverse, self.is_back) {
+            (true, false) => {
+                return Answer::Refused("there is nothing to take back: no switch was made".into());
+            }
+            (false, true) => {
+                return Answer::Refused(
+                    "the switch was made already; cutover --reverse takes it back".into(),
+                );
+            }
+            _ => {}
+        }
+        self.cutover.send_replace(true);
+        Answer::said("the cutover comes as soon as everything is ready")
     }
 
     fn status(&self) -> Value {
@@ -156,7 +179,19 @@ mod tests {
     #[tokio::test]
     async fn a_cutover_that_was_asked_for_early_is_not_forgotten() {
         let controls = controls();
-        controls.answer(Request::Cutover);
+        controls.answer(Request::Cutover { reverse: false });
         controls.cutover_wanted().await;
+    }
+
+    #[test]
+    fn a_cutover_in_the_wrong_direction_is_refused() {
+        let there = controls();
+        let back = controls().of_the_way_back();
+        for (controls, reverse) in [(&there, true), (&back, false)] {
+            let answer = controls.answer(Request::Cutover { reverse });
+            assert!(matches!(answer, Answer::Refused(_)), "{answer:?}");
+        }
+        let answer = back.answer(Request::Cutover { reverse: true });
+        assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
     }
 }

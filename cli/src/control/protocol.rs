@@ -13,7 +13,11 @@ pub(crate) enum Request {
     /// Go on.
     Resume,
     /// Take over as soon as everything is ready, whatever postpones it.
-    Cutover,
+    Cutover {
+        /// Take a move back, whose switch has been made.
+        #[serde(default)]
+        reverse: bool,
+    },
     /// End at the next safe point, with the checkpoint kept.
     Abort,
     /// Change a setting.
@@ -65,6 +69,10 @@ mod tests {
             line(&set),
             b"{\"command\":\"set\",\"key\":\"max-lag\",\"value\":\"5s\"}\n"
         );
+        let cutover = |reverse| Request::Cutover { reverse };
+        assert_eq!(read(r#"{"command":"cutover"}"#).unwrap(), cutover(false));
+        let back = r#"{"command":"cutover","reverse":true}"#;
+        assert_eq!(read(back).unwrap(), cutover(true));
         for wrong in [
             r#"{"command":"stop"}"#,
             r#"{"command":"set","key":"a"}"#,

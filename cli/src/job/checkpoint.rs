@@ -10,7 +10,7 @@ use oxferry_binlog::Position;
 use oxferry_copier::pipeline::{Handle, Progress, Stopped};
 use oxferry_schema::{Remedy, TableName};
 use oxferry_state::{
-    Advanced, Checkpoint, CheckpointStore, FileStore, FileStoreError, Phase, TableStore,
+    Advanced, Checkpoint, CheckpointStore, FileStore, FileStoreError, Phase, Reverse, TableStore,
     TableStoreError, TargetServer,
 };
 use tokio::sync::Mutex;
@@ -81,6 +81,8 @@ impl Store {
 pub(crate) struct Saver {
     store: Store,
     current: Mutex<Current>,
+    /// Whether what the pipeline reaches is on a move's way back.
+    is_back: bool,
 }
 
 #[derive(Debug)]
@@ -99,7 +101,14 @@ impl Saver {
                 checkpoint,
                 closed: false,
             }),
+            is_back: false,
         }
+    }
+
+    /// Makes it the one of a move's way back, whose stream is the target's.
+    pub(crate) const fn of_the_way_back(mut self) -> Self {
+        self.is_back = true;
+        self
     }
 
     /// Makes a checkpoint with what `change` changes durable.
@@ -166,12 +175,39 @@ impl Saver {
         .await
     }
 
+    /// Returns the checkpoint as it was saved last.
+    pub(crate) async fn checkpoint(&self) -> Checkpoint {
+        self.current.lock().await.checkpoint.clone()
+    }
+
+    /// Returns whether a move was taken back.
+    pub(crate) async fn was_taken_back(&self) -> bool {
+        let current = self.current.lock().await;
+        let target = current.checkpoint.target.as_ref();
+        target.is_some_and(|t| t.reverse.as_ref().is_some_and(|reverse| reverse.back))
+    }
+
+    /// Notes something of a move's way back.
+    pub(crate) async fn save_reverse(
+        &self,
+        change: impl FnOnce(&mut Reverse) + Send,
+    ) -> Result<(), Failure> {
+        self.save_target(|target| {
+            if let Some(reverse) = target.reverse.as_mut() {
+                change(reverse);
+            }
+        })
+        .await
+    }
+
     /// Notes what the pipeline has reached.
     ///
     /// `progress` was taken from the pipeline before, so the data that it
     /// speaks of are on the target already (I5).
     pub(crate) async fn save_progress(&self, progress: Progress) -> Result<(), Failure> {
-        self.save(|checkpoint| note(checkpoint, progress)).await
+        let is_back = self.is_back;
+        self.save(|checkpoint| note(checkpoint, progress, is_back))
+            .await
     }
 
     /// Notes what the pipeline has reached by now.
@@ -180,8 +216,11 @@ impl Saver {
         // an earlier state (I6).
         let mut current = self.current.lock().await;
         let progress = handle.progress().await?;
-        self.store_next(&mut current, |checkpoint| note(checkpoint, progress))
-            .await
+        let is_back = self.is_back;
+        self.store_next(&mut current, |checkpoint| {
+            note(checkpoint, progress, is_back);
+        })
+        .await
     }
 
     /// Writes checkpoints for as long as the pipeline runs; ends only with an
@@ -228,8 +267,12 @@ pub(crate) async fn print_state(saver: &Saver) {
     }
 }
 
-fn note(checkpoint: &mut Checkpoint, progress: Progress) {
-    checkpoint.position = Some(progress.position);
+fn note(checkpoint: &mut Checkpoint, progress: Progress, is_back: bool) {
+    let reverse = checkpoint.target.as_mut().and_then(|t| t.reverse.as_mut());
+    match reverse {
+        Some(reverse) if is_back => reverse.position = progress.position,
+        _ => checkpoint.position = Some(progress.position),
+    }
     for (table, now) in checkpoint.tables.iter_mut().zip(progress.tables) {
         table.closed = now.closed;
         table.rows_copied = now.rows_copied;

@@ -3,6 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use oxferry_copier::{RowSink, SelectSink};
+use oxferry_state::Phase;
 
 use super::{Prepared, PreparedTable, Script};
 use crate::failure::Failure;
@@ -19,6 +20,18 @@ pub(crate) trait Kind: fmt::Debug + Sync + Sized {
     /// Ends when something has happened that the job can't go on with, before
     /// the cutover has begun; else never.
     async fn watch(&self, script: &Script<'_, Self>) -> Failure;
+
+    /// Brings the job to where its cutover may begin; returns whether there is
+    /// to be one.
+    async fn lead_up(&self, script: &Script<'_, Self>) -> Result<bool, Failure> {
+        script.until_cutover().await?;
+        Ok(true)
+    }
+
+    /// Returns the phase that follows the cutover.
+    fn next_phase(&self) -> Phase {
+        Phase::Cleanup
+    }
 
     /// Brings the rest over, compares it, and lets the target take over.
     ///

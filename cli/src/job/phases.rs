@@ -76,15 +76,19 @@ impl<K: Kind> Script<'_, K> {
     /// once, from then on between two attempts only.
     pub(crate) async fn run(&self) -> Result<(), Failure> {
         tokio::select! {
-            reached = self.until_cutover() => reached?,
+            wanted = self.kind.lead_up(self) => if !wanted? {
+                self.progress.enter(Phase::Cleanup);
+                return self.kind.clean_up(self).await;
+            },
             interrupted = self.interrupt.wanted() => return Err(interrupted),
         }
         self.in_cutover.store(true, Ordering::Relaxed);
         self.enter(Phase::Cutover).await?;
         let report: TakenOver = self.kind.cut_over(self).await?;
         // From here on the job has done its work, whatever ends with it.
-        self.progress.enter(Phase::Cleanup);
-        self.saver.enter(Phase::Cleanup).await?;
+        let next = self.kind.next_phase();
+        self.progress.enter(next);
+        self.saver.enter(next).await?;
         let copied = self.handle.status();
         // Of no use but for the summary: a copy that has stopped has none.
         let by_table = self.handle.progress().await.ok();
@@ -95,7 +99,8 @@ impl<K: Kind> Script<'_, K> {
         report.afterwards.map_or(Ok(()), Err)
     }
 
-    async fn until_cutover(&self) -> Result<(), Failure> {
+    /// Copies, applies, builds, compares, and waits while it is postponed.
+    pub(super) async fn until_cutover(&self) -> Result<(), Failure> {
         self.enter(Phase::Copy).await?;
         self.handle.copied().await?;
         self.enter(Phase::CatchUp).await?;
@@ -130,7 +135,7 @@ impl<K: Kind> Script<'_, K> {
     }
 
     /// Dispatches and applies all that the source had done by now.
-    async fn catch_up(&self) -> Result<(), Failure> {
+    pub(crate) async fn catch_up(&self) -> Result<(), Failure> {
         let mut conn = self.job.source.connect("catch-up").await?;
         let position = self.job.source.position(&mut conn).await?;
         self.handle.reach(position.file).await?;
@@ -250,7 +255,8 @@ impl<K: Kind> Script<'_, K> {
         }
     }
 
-    async fn keep_compared(&self) -> Result<(), Failure> {
+    /// Keeps both sides compared, once all was; ends with an error only.
+    pub(crate) async fn keep_compared(&self) -> Result<(), Failure> {
         let mut whole_at = Instant::now();
         loop {
             tokio::time::sleep(COMPARE_AGAIN_EVERY).await;

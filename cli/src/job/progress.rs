@@ -43,6 +43,17 @@ pub(crate) struct Progress {
     indexes: AtomicUsize,
     indexes_built: AtomicUsize,
     phases: Mutex<Phases>,
+    window: Mutex<Window>,
+}
+
+/// A way back that is open for a while.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    /// When it closes.
+    closes: Option<Instant>,
+    /// How long it last took until all that was done on the one side was there
+    /// on the other.
+    behind: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
@@ -68,6 +79,7 @@ impl Progress {
             indexes: AtomicUsize::new(0),
             indexes_built: AtomicUsize::new(0),
             phases: Mutex::new(Phases::default()),
+            window: Mutex::default(),
         }
     }
 
@@ -117,6 +129,22 @@ impl Progress {
         phases.taken.iter().copied().chain(current).collect()
     }
 
+    /// Says when the way back closes.
+    pub(crate) fn closes_at(&self, closes: Instant) {
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        window.closes = Some(closes);
+    }
+
+    /// Says how far the way back is behind.
+    pub(crate) fn is_behind(&self, behind: Duration) {
+        let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
+        window.behind = Some(behind);
+    }
+
+    fn window(&self) -> Window {
+        *self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes the bar off the terminal.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
@@ -143,6 +171,7 @@ impl Progress {
             let rate = before.next(done, now);
             let figures = Figures::new(done, self.rows_expected.load(Ordering::Relaxed), rate);
             match &self.bar {
+                _ if phase == Phase::Reverse => self.show_window(&snapshot),
                 Some(bar) => draw(bar, (phase, now.duration_since(since)), &figures, &snapshot),
                 None => {
                     let indexes = self.indexes(phase);
@@ -157,10 +186,34 @@ impl Progress {
         }
     }
 
+    /// Shows how long the move can be taken back, and what waits to flow back.
+    fn show_window(&self, snapshot: &Snapshot) {
+        let window = self.window();
+        let left_s = window.left().map(|left| left.as_secs());
+        let waiting = snapshot.copy.changes_waiting;
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!(
+                "open for {} s, {} changes flowed back, {waiting} waiting",
+                left_s.unwrap_or_default(),
+                snapshot.copy.changes_applied
+            ));
+            return;
+        }
+        tracing::info!(
+            during = %Phase::Reverse.as_str(),
+            left_s,
+            changes_applied = snapshot.copy.changes_applied,
+            changes_waiting = waiting,
+            behind_ms = window.behind.map(millis),
+            rows_compared = snapshot.rows_compared,
+            "status"
+        );
+    }
+
     /// Returns what the control socket tells of the job.
     pub(crate) fn status(&self, snapshot: &Snapshot) -> serde_json::Value {
+        let window = self.window();
         let (phase, since) = self.current().unzip();
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         serde_json::json!({
             "phase": phase.map(|phase| phase.as_str()),
             "for_ms": since.map(|since| millis(since.elapsed())),
@@ -173,6 +226,8 @@ impl Progress {
             "changes_waiting": snapshot.copy.changes_waiting,
             "lag_ms": snapshot.lag.map(millis),
             "throttled": snapshot.throttled,
+            "reverse_left_ms": window.left().map(millis),
+            "reverse_behind_ms": window.behind.map(millis),
         })
     }
 
@@ -223,6 +278,17 @@ impl Rate {
         *self = Self { at: now, rows };
         rate
     }
+}
+
+impl Window {
+    fn left(&self) -> Option<Duration> {
+        let closes = self.closes?;
+        Some(closes.saturating_duration_since(Instant::now()))
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Rows done of a phase, of how many, and when that may be all.

@@ -6,7 +6,7 @@ use oxferry_cutover::LockedSource;
 use oxferry_schema::{ForeignKey, Remedy, next_auto_increment, raise_auto_increment};
 
 use super::job::Move;
-use crate::failure::Failure;
+use crate::{failure::Failure, job::Job};
 
 impl Move {
     /// Completes the target's tables; nothing may be written to them by the job
@@ -17,7 +17,7 @@ impl Move {
     /// A failure that names what is in the way, a row without its parent too.
     pub(super) async fn complete_targets(&self, locked: &LockedSource) -> Result<(), Failure> {
         let mut target = self.core.target.connect("complete").await?;
-        self.raise_auto_increments(&mut target, locked).await?;
+        raise_auto_increments(&self.core, &mut target, locked).await?;
         self.blueprint.finish(&mut target).await?;
         let keys = self.blueprint.tables.iter().flat_map(|t| &t.foreign_keys);
         // Of the others, the source itself has seen to it.
@@ -41,27 +41,6 @@ impl Move {
         ))
     }
 
-    /// Values that were handed out to rows that are gone by now must not be
-    /// handed out again: no applied row tells of them.
-    async fn raise_auto_increments(
-        &self,
-        target: &mut Conn,
-        locked: &LockedSource,
-    ) -> Result<(), Failure> {
-        let mut source = self.core.source.connect("auto-increment").await?;
-        for table in &self.core.tables {
-            let name = locked.name_of(&table.source.name);
-            let Some(next) = next_auto_increment(&mut source, name).await? else {
-                continue;
-            };
-            let now = next_auto_increment(target, &table.target).await?;
-            if now.is_none_or(|now| now < next) {
-                raise_auto_increment(target, &table.target, next).await?;
-            }
-        }
-        Ok(())
-    }
-
     /// Takes off what an attempt, or an earlier run, has completed, so that rows
     /// can be written again. Keys that stood before the move stay.
     pub(super) async fn detach(&self, target: &mut Conn) -> Result<(), Failure> {
@@ -70,4 +49,25 @@ impl Move {
         let kept: Vec<ForeignKey> = stood.flat_map(|t| t.foreign_keys.clone()).collect();
         Ok(self.blueprint.take_off(target, &kept).await?)
     }
+}
+
+/// Values that were handed out to rows that are gone by now must not be handed
+/// out again: no applied row tells of them. `target` is a session on the job's.
+pub(super) async fn raise_auto_increments(
+    job: &Job,
+    target: &mut Conn,
+    locked: &LockedSource,
+) -> Result<(), Failure> {
+    let mut source = job.source.connect("auto-increment").await?;
+    for table in &job.tables {
+        let name = locked.name_of(&table.source.name);
+        let Some(next) = next_auto_increment(&mut source, name).await? else {
+            continue;
+        };
+        let now = next_auto_increment(target, &table.target).await?;
+        if now.is_none_or(|now| now < next) {
+            raise_auto_increment(target, &table.target, next).await?;
+        }
+    }
+    Ok(())
 }

@@ -17,12 +17,14 @@ use crate::{
 };
 
 /// Whether anything is left to do after the earlier run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) enum Earlier {
     /// The move begins, or goes on.
     GoesOn,
     /// The earlier run has made the switch; what it left is cleaned up.
     Done,
+    /// The earlier run has made the switch, and it can be taken back.
+    Reverse(Box<Checkpoint>),
 }
 
 /// Finds an earlier run of the move that died in its switch, and undoes, or
@@ -43,6 +45,9 @@ pub(super) async fn settle(
     let Some(target) = checkpoint.target.clone() else {
         return Ok(Earlier::GoesOn);
     };
+    if target.switched && target.reverse.is_some() {
+        return Ok(Earlier::Reverse(Box::new(checkpoint)));
+    }
     let sources: Vec<TableName> = checkpoint.tables.iter().map(|t| t.source.clone()).collect();
     let lock = JobLock::take(sites.source.connect("lock").await?, &sources).await?;
     let settled = Settling {
@@ -81,7 +86,7 @@ impl Settling<'_> {
             return Ok(Earlier::GoesOn);
         };
         let leftover = match (leftover.announced, self.args.switch.announced) {
-            (true, Some(Announced::Target)) => return self.finish(&saver, &names).await,
+            (true, Some(Announced::Target)) => return self.announced(&saver, &names).await,
             (true, Some(Announced::Source)) => not_announced(leftover),
             (true, None) => {
                 return Err(Failure::new(
@@ -101,6 +106,19 @@ impl Settling<'_> {
             .save_target(|target| target.source_lock = None)
             .await?;
         Ok(Earlier::GoesOn)
+    }
+
+    /// The applications are on the target: from now on that is sure.
+    async fn announced(&self, saver: &Saver, names: &Names) -> Result<Earlier, Failure> {
+        if self.target.reverse.is_none() {
+            return self.finish(saver, names).await;
+        }
+        let note = |target: &mut TargetServer| {
+            target.source_lock = None;
+            target.switched = true;
+        };
+        saver.save_target(note).await?;
+        Ok(Earlier::Reverse(Box::new(saver.checkpoint().await)))
     }
 
     async fn finish(&self, saver: &Saver, names: &Names) -> Result<Earlier, Failure> {
@@ -127,8 +145,24 @@ fn not_announced(mut leftover: Leftover) -> Leftover {
     leftover
 }
 
+/// Returns the checkpoint of a move between these servers whose switch was made
+/// and can be taken back.
+pub(super) async fn to_take_back(
+    args: &MoveArgs,
+    wanted: &Wanted,
+    sites: &Sites,
+) -> Result<Option<Checkpoint>, Failure> {
+    let found = find(args, wanted, sites).await?;
+    let is_open = |checkpoint: &Checkpoint| {
+        let target = checkpoint.target.as_ref();
+        target.is_some_and(|t| t.switched && t.reverse.is_some())
+    };
+    Ok(found.filter(is_open))
+}
+
 /// Returns the checkpoint of a move between these servers that died in its
-/// switch, if its tables are among those that are wanted.
+/// switch or after it, if its tables are among those that are wanted; the newest
+/// one, since that of a way back is kept on the source.
 async fn find(
     args: &MoveArgs,
     wanted: &Wanted,
@@ -141,8 +175,12 @@ async fn find(
             loaded.into_iter().collect()
         }
         None => {
-            let mut conn = sites.target.connect("earlier").await?;
-            in_tables(&mut conn).await?
+            let mut found = Vec::new();
+            for site in [&sites.target, &sites.source] {
+                let mut conn = site.connect("earlier").await?;
+                found.extend(in_tables(&mut conn).await?);
+            }
+            found
         }
     };
     let source = &sites.source.info.server_uuid;
@@ -155,8 +193,9 @@ async fn find(
         let mut tables = checkpoint.tables.iter().map(|table| &table.source);
         tables.any(|table| wants(wanted, table))
     };
-    let mut found = found.into_iter();
-    Ok(found.find(|checkpoint| died(checkpoint) && is_wanted(checkpoint)))
+    let found = found.into_iter();
+    let found = found.filter(|checkpoint| died(checkpoint) && is_wanted(checkpoint));
+    Ok(found.max_by_key(|checkpoint| checkpoint.sequence))
 }
 
 fn wants(wanted: &Wanted, table: &TableName) -> bool {

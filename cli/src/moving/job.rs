@@ -11,6 +11,7 @@ use oxferry_state::{Checkpoint, JobIdentity, TableProgress, same_definition};
 use super::{
     Sites, facts,
     preflight::{self, Asked},
+    reverse,
     start::{self, Found, Start},
     watch::Guard,
 };
@@ -291,7 +292,7 @@ async fn check(
 ) -> Result<(), Failure> {
     let children = facts::children(source_conn, parts).await?;
     let source = (&core.source, source_conn);
-    let facts = facts::read(source, (&core.target, target_conn)).await?;
+    let facts = facts::read(source, (&core.target, &mut *target_conn)).await?;
     let targets = core.tables.iter().map(|table| table.target.clone());
     let asked = Asked {
         parts,
@@ -300,7 +301,10 @@ async fn check(
         lock: args.switch.lock_source,
         watches: args.detect_foreign_writes == OnOff::On,
     };
-    refuse(&preflight::problems(&facts, &asked))?;
+    let mut problems = preflight::problems(&facts, &asked);
+    let seen = (&facts, target_conn);
+    problems.extend(reverse::check(args, core, parts, seen).await?);
+    refuse(&problems)?;
     for note in preflight::notes(parts, &children) {
         tracing::warn!("{note}");
     }

@@ -17,7 +17,7 @@ pub(crate) async fn run(args: MoveArgs) -> Result<(), Failure> {
     switching::check(&args.switch)?;
     let sites = Sites::look(&args).await?;
     let (mut job, mut conn) = Move::look(args, sites).await?;
-    let locks = Locks::take(&job.core).await?;
+    let locks = Locks::of(&job.core).await?;
     let planned = async {
         let start = job.decide(&mut conn).await?;
         job.go_on(&start)?;

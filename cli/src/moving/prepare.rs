@@ -196,7 +196,7 @@ async fn connections(job: &Move) -> Result<(Arc<Connections>, Arc<Connections>),
 
 /// Rows come in no order that a foreign key would allow, and bring what its
 /// actions did on the source themselves.
-const TARGET_SESSIONS: &[&str] = &["SET SESSION foreign_key_checks = 0"];
+pub(super) const TARGET_SESSIONS: &[&str] = &["SET SESSION foreign_key_checks = 0"];
 
 /// A read-only source has GTIDs, and no marks.
 async fn make_marks(job: &Move) -> Result<(), Failure> {
@@ -241,7 +241,7 @@ pub(super) fn columns<'a>(table: &'a JobTable, target: &Table) -> Columns<'a> {
 
 /// All columns are compared, generated ones too: two servers may compute them
 /// in two ways.
-fn pairs(table: &JobTable, target: &Table) -> Vec<ColumnPair> {
+pub(super) fn pairs(table: &JobTable, target: &Table) -> Vec<ColumnPair> {
     let pair = |source: &oxferry_schema::Column| {
         let target = target.columns.iter().find(|to| to.name == source.name)?;
         Some(ColumnPair {

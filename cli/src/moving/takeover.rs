@@ -4,12 +4,12 @@
 use std::{sync::Arc, time::Duration};
 
 use oxferry_copier::TransferSink;
-use oxferry_cutover::{Leftover, LockedSource, SwitchError, SwitchFinish, switch};
+use oxferry_cutover::{AfterSwitch, Leftover, LockedSource, SwitchError, SwitchFinish, switch};
 use oxferry_schema::Remedy;
-use oxferry_state::TargetServer;
+use oxferry_state::{Phase, TargetServer};
 use oxferry_verifier::Verified;
 
-use super::{Names, clean_up, job::Move, switching, watch};
+use super::{Names, clean_up, job::Move, reverse, switching, watch};
 use crate::{
     failure::Failure,
     job::{Kind, Prepared, PreparedTable, Script, Sink, TakenOver},
@@ -50,11 +50,15 @@ impl Kind for Move {
     }
 
     async fn cut_over(&self, script: &Script<'_, Self>) -> Result<TakenOver, Failure> {
-        let plan = switching::plan(&self.args.switch, &self.core.sources())?;
+        let mut plan = switching::plan(&self.args.switch, &self.core.sources())?;
+        if self.args.switch.reverse_for.is_some() {
+            plan = plan.with_after(AfterSwitch::AdminsWrite);
+        }
         let (source, target) = (&self.core.source, &self.core.target);
         let mut takeover = Takeover {
             script,
             completed: false,
+            shut: Leftover::default(),
         };
         let report = switch(
             &source.opts("switch"),
@@ -74,7 +78,18 @@ impl Kind for Move {
         })
     }
 
+    fn next_phase(&self) -> Phase {
+        match self.args.switch.reverse_for {
+            Some(_) => Phase::Reverse,
+            None => Phase::Cleanup,
+        }
+    }
+
     async fn clean_up(&self, script: &Script<'_, Self>) -> Result<(), Failure> {
+        if self.args.switch.reverse_for.is_some() {
+            // The way back needs all of it.
+            return Ok(());
+        }
         let names = Names::of_job(&self.core);
         let held = (&script.lock, &self.core.target);
         clean_up(&self.sites(), &names, script.saver, held).await
@@ -83,16 +98,17 @@ impl Kind for Move {
 
 /// What went wrong after the switch, as one failure; the first decides the exit
 /// code.
-fn afterwards(errors: Vec<SwitchError>) -> Option<Failure> {
+pub(super) fn afterwards(errors: Vec<SwitchError>) -> Option<Failure> {
     let failures = errors.into_iter().map(Failure::from);
-    failures.reduce(|first, next| {
-        tracing::error!("after the switch: {}", next.line());
-        first
-    })
-    .map(|first| {
-        let context = "the target has taken over and all is cleaned up, but not everything is as it should be";
-        first.context(context).without_advice()
-    })
+    failures
+        .reduce(|first, next| {
+            tracing::error!("after the switch: {}", next.line());
+            first
+        })
+        .map(|first| {
+            let context = "the target has taken over, but not everything is as it should be";
+            first.context(context).without_advice()
+        })
 }
 
 /// A move that takes over.
@@ -101,25 +117,14 @@ struct Takeover<'a> {
     script: &'a Script<'a, Move>,
     /// Whether the targets may have what the job's own writes would set off.
     completed: bool,
+    /// What is done to the source in this attempt.
+    shut: Leftover,
 }
 
 impl Takeover<'_> {
-    /// Compares what is to be compared again, and waits until little is left to
-    /// apply. Holds nothing: it can be dropped at any time.
     async fn come_to_rest(&self) -> Result<(), Failure> {
-        let Script {
-            comparison, handle, ..
-        } = self.script;
-        comparison.catch_up().await?;
-        self.script.kind.check_unchanged().await?;
-        let few = handle.waiting_at_most(CHANGES_LEFT_MAX);
-        match tokio::time::timeout(QUIET_MAX, few).await {
-            Ok(reached) => Ok(reached?),
-            Err(_) => {
-                tracing::debug!("changes come as fast as they are applied");
-                Ok(())
-            }
-        }
+        come_to_rest(self.script).await?;
+        self.script.kind.check_unchanged().await
     }
 
     async fn bring_over_the_rest(&mut self, locked: &LockedSource) -> Result<Verified, Failure> {
@@ -140,6 +145,7 @@ impl Takeover<'_> {
         let mut conn = kind.core.target.connect("watch").await?;
         let written = kind.core.target.position(&mut conn).await?;
         kind.guard.finish(&written.file).await?;
+        reverse::note(self.script, locked, self.shut, (&mut conn, written)).await?;
         // Without it another job may have written to the target.
         self.script.lock.check(&mut conn).await?;
         Ok(evidence)
@@ -157,16 +163,41 @@ impl Takeover<'_> {
         self.completed = false;
         Ok(self.script.handle.release().await?)
     }
+}
 
-    /// Waits until no further attempt is wanted.
-    async fn last_attempt(&self) {
-        while !self
-            .script
-            .no_more_attempts
-            .load(std::sync::atomic::Ordering::Relaxed)
-        {
-            tokio::time::sleep(LOOK_EVERY).await;
+/// Compares what is to be compared again, and waits until little is left to
+/// apply. Holds nothing: it can be dropped at any time.
+pub(super) async fn come_to_rest<K: Kind>(script: &Script<'_, K>) -> Result<(), Failure> {
+    let Script {
+        comparison, handle, ..
+    } = script;
+    comparison.catch_up().await?;
+    let few = handle.waiting_at_most(CHANGES_LEFT_MAX);
+    match tokio::time::timeout(QUIET_MAX, few).await {
+        Ok(reached) => Ok(reached?),
+        Err(_) => {
+            tracing::debug!("changes come as fast as they are applied");
+            Ok(())
         }
+    }
+}
+
+/// Waits until no further attempt is wanted.
+pub(super) async fn last_attempt<K: Kind>(script: &Script<'_, K>) {
+    while !script
+        .no_more_attempts
+        .load(std::sync::atomic::Ordering::Relaxed)
+    {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Waits for the next attempt, or until none is wanted.
+pub(super) async fn pause<K: Kind>(script: &Script<'_, K>, wait: Duration) {
+    tokio::select! {
+        () = tokio::time::sleep(wait) => {}
+        _ = script.interrupt.wanted() => {}
+        () = last_attempt(script) => {}
     }
 }
 
@@ -188,7 +219,7 @@ impl SwitchFinish for Takeover<'_> {
         self.undo().await?;
         tokio::select! {
             biased;
-            () = self.last_attempt() => {
+            () = last_attempt(self.script) => {
                 let why = anyhow::anyhow!("the job ends");
                 Err(Failure::new(Remedy::Interrupted, why))
             }
@@ -197,6 +228,7 @@ impl SwitchFinish for Takeover<'_> {
     }
 
     async fn remember(&mut self, leftover: Option<&Leftover>) -> Result<(), Failure> {
+        self.shut = leftover.copied().unwrap_or_default();
         let lock = leftover.map(ToString::to_string);
         let note = |target: &mut TargetServer| target.source_lock = lock;
         self.script.saver.save_target(note).await
@@ -224,10 +256,6 @@ impl SwitchFinish for Takeover<'_> {
     }
 
     async fn pause(&mut self, wait: Duration) {
-        tokio::select! {
-            () = tokio::time::sleep(wait) => {}
-            _ = self.script.interrupt.wanted() => {}
-            () = self.last_attempt() => {}
-        }
+        pause(self.script, wait).await;
     }
 }

@@ -4,11 +4,15 @@
 use std::time::{Duration, Instant};
 
 use oxferry_binlog::{FilePosition, ForeignWrites, Position, Seen, StreamConfig};
-use oxferry_schema::{Remedy, Table};
+use oxferry_schema::{Remedy, Table, TableName};
 use tokio::sync::watch;
 
 use super::job::Move;
-use crate::{args::OnOff, failure::Failure, job::Script};
+use crate::{
+    args::OnOff,
+    failure::Failure,
+    job::{Script, Site},
+};
 
 /// How often it is noted up to where the log was looked through.
 const NOTE_EVERY: Duration = Duration::from_secs(5);
@@ -16,9 +20,13 @@ const NOTE_EVERY: Duration = Duration::from_secs(5);
 /// How long the rest of the log may take at the switch.
 const REST_MAX: Duration = Duration::from_secs(30);
 
-/// How far the target's binary log has been looked through.
+/// How far the binary log of the side that is written to has been looked through.
 #[derive(Debug)]
-pub(super) struct Guard(watch::Sender<State>);
+pub(super) struct Guard {
+    state: watch::Sender<State>,
+    /// Says what it means that somebody else wrote.
+    blame: fn(&str) -> Failure,
+}
 
 #[derive(Clone, Debug)]
 enum State {
@@ -36,7 +44,18 @@ enum State {
 impl Guard {
     /// Begins with nothing looked at.
     pub(super) fn new() -> Self {
-        Self(watch::Sender::new(State::Off))
+        Self {
+            state: watch::Sender::new(State::Off),
+            blame: foreign,
+        }
+    }
+
+    /// The same for the source, while a move can be taken back.
+    pub(super) fn on_source() -> Self {
+        Self {
+            blame: straggler,
+            ..Self::new()
+        }
     }
 
     /// Waits until everything before `position` has been looked at, where
@@ -46,7 +65,7 @@ impl Guard {
     ///
     /// A failure that names what somebody else wrote.
     pub(super) async fn finish(&self, position: &FilePosition) -> Result<(), Failure> {
-        let mut state = self.0.subscribe();
+        let mut state = self.state.subscribe();
         let enough = state.wait_for(|state| match state {
             State::Looked(seen) => seen >= position,
             State::Off | State::Foreign(_) | State::Over(..) => true,
@@ -55,17 +74,17 @@ impl Guard {
             Ok(Ok(state)) => state.clone(),
             Ok(Err(_)) | Err(_) => {
                 let why = anyhow::anyhow!(
-                    "the target's binary log could not be looked through within {} s",
+                    "the binary log that writes of others would be in could not be looked through within {} s",
                     REST_MAX.as_secs()
                 );
                 return Err(Failure::new(Remedy::Retry, why));
             }
         };
         match found {
-            State::Foreign(what) => Err(foreign(&what)),
+            State::Foreign(what) => Err((self.blame)(&what)),
             State::Off | State::Over(..) => Ok(()),
             State::Looked(seen) => {
-                self.0.send_replace(State::Over(seen, None));
+                self.state.send_replace(State::Over(seen, None));
                 Ok(())
             }
         }
@@ -73,7 +92,7 @@ impl Guard {
 
     /// Looks on, after an attempt that failed.
     pub(super) fn resume(&self) {
-        self.0.send_modify(|state| {
+        self.state.send_modify(|state| {
             if let State::Over(seen, missed) = state {
                 *state = match missed.take() {
                     Some(what) => State::Foreign(what),
@@ -85,7 +104,7 @@ impl Guard {
 
     /// Notes what was looked at, unless the target has taken over.
     fn looked(&self, end: &FilePosition) {
-        self.0.send_modify(|state| match state {
+        self.state.send_modify(|state| match state {
             State::Off | State::Looked(_) => *state = State::Looked(end.clone()),
             State::Over(seen, _) => seen.clone_from(end),
             State::Foreign(_) => {}
@@ -94,7 +113,7 @@ impl Guard {
 
     /// Returns whether it counts what somebody else writes.
     fn found(&self, what: &str) -> bool {
-        self.0.send_if_modified(|state| {
+        self.state.send_if_modified(|state| {
             if let State::Over(_, missed) = state {
                 missed.get_or_insert_with(|| what.to_owned());
                 return false;
@@ -113,10 +132,19 @@ pub(super) async fn run(script: &Script<'_, Move>) -> Failure {
         Ok(None) => return std::future::pending().await,
         Err(failure) => return failure,
     };
-    match look(script, job, start).await {
-        Ok(never) => match never {},
-        Err(failure) => failure,
-    }
+    let prepared = script.prepared.tables.iter();
+    let tables: Vec<Table> = prepared.map(|table| table.target.clone()).collect();
+    let lookout = Lookout {
+        guard: &job.guard,
+        site: &job.core.target,
+        mark: &job.core.state,
+        tables,
+    };
+    let note = async |seen| {
+        let note = |target: &mut oxferry_state::TargetServer| target.position = Some(seen);
+        script.saver.save_target(note).await
+    };
+    look(lookout, start, note).await
 }
 
 /// Returns from where on the log is looked through, if it is.
@@ -138,35 +166,60 @@ async fn position(script: &Script<'_, Move>) -> Result<Option<Position>, Failure
     Ok(Some(job.core.target.position(&mut conn).await?))
 }
 
-async fn look(
-    script: &Script<'_, Move>,
-    job: &Move,
+/// What is looked through.
+#[derive(Debug)]
+pub(super) struct Lookout<'a> {
+    /// What is told of it.
+    pub(super) guard: &'a Guard,
+    /// The server.
+    pub(super) site: &'a Site,
+    /// The table whose rows begin the job's own transactions.
+    pub(super) mark: &'a TableName,
+    /// The tables that nobody else may write to.
+    pub(super) tables: Vec<Table>,
+}
+
+/// Looks through a binary log from `start` on, and has it noted now and then up to
+/// where; ends with an error only.
+pub(super) async fn look(
+    lookout: Lookout<'_>,
     start: Position,
+    note: impl AsyncFn(Position) -> Result<(), Failure>,
+) -> Failure {
+    match looked(lookout, start, note).await {
+        Ok(never) => match never {},
+        Err(failure) => failure,
+    }
+}
+
+async fn looked(
+    lookout: Lookout<'_>,
+    start: Position,
+    note: impl AsyncFn(Position) -> Result<(), Failure>,
 ) -> Result<std::convert::Infallible, Failure> {
-    let config = StreamConfig::new(job.core.target.opts("watch"));
-    let prepared = script.prepared.tables.iter();
-    let tables: Vec<Table> = prepared.map(|table| table.target.clone()).collect();
-    let mark = job.core.state.clone();
-    job.guard.looked(&start.file);
-    let mut log = ForeignWrites::open(config, start, mark, tables).await?;
+    let Lookout {
+        guard,
+        site,
+        mark,
+        tables,
+    } = lookout;
+    let config = StreamConfig::new(site.opts("watch"));
+    guard.looked(&start.file);
+    let mut log = ForeignWrites::open(config, start, mark.clone(), tables).await?;
     let mut noted = Instant::now();
     loop {
         match log.next().await? {
             Seen::Progress { end } => {
-                job.guard.looked(&end);
+                guard.looked(&end);
                 if noted.elapsed() >= NOTE_EVERY {
                     noted = Instant::now();
-                    let position = log.boundary().clone();
-                    let note = |target: &mut oxferry_state::TargetServer| {
-                        target.position = Some(position);
-                    };
-                    script.saver.save_target(note).await?;
+                    note(log.boundary().clone()).await?;
                 }
             }
             Seen::Foreign(write) => {
                 let what = write.to_string();
-                if job.guard.found(&what) {
-                    return Err(foreign(&what));
+                if guard.found(&what) {
+                    return Err((guard.blame)(&what));
                 }
             }
         }
@@ -179,6 +232,15 @@ fn foreign(what: &str) -> Failure {
         anyhow::anyhow!(
             "somebody else writes to the target: {what}; find out who, and start anew with --fresh, or \
              allow it with --detect-foreign-writes off"
+        ),
+    )
+}
+
+fn straggler(what: &str) -> Failure {
+    Failure::new(
+        Remedy::State,
+        anyhow::anyhow!(
+            "somebody still writes to the source: {what}; find out who, the target lacks it"
         ),
     )
 }

@@ -18,6 +18,7 @@ mod multi;
 mod native;
 mod refuse;
 mod resume;
+mod reverse;
 mod settings;
 mod several;
 mod verify;
