@@ -27,6 +27,15 @@ pub(in crate::moving) async fn check(
         return Ok(Vec::new());
     }
     let mut found = server_problems(args, facts);
+    // A line for each table, and one for each option that says which rows go.
+    if core.identity.statements.len() != core.tables.len() {
+        found.push(Problem {
+            what: "only some rows of the tables are moved, and others' would flow to the source"
+                .to_owned(),
+            fix: "leave out --reverse-for".to_owned(),
+            remedy: Remedy::Usage,
+        });
+    }
     found.extend(table_problems(parts, logs_cascades(conn).await?));
     found.extend(privilege_problems(args, core, facts));
     let first = core.tables.iter().min_by_key(|table| &table.source.name);
