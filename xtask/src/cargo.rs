@@ -46,7 +46,7 @@ pub(crate) fn build_oxferry(release: bool) -> anyhow::Result<PathBuf> {
 }
 
 /// Where Cargo puts what it builds, whatever the configuration says.
-fn target_folder() -> anyhow::Result<PathBuf> {
+pub(crate) fn target_folder() -> anyhow::Result<PathBuf> {
     let words = ["metadata", "--no-deps", "--format-version", "1"];
     let output = command(&words)
         .output()

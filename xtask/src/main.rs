@@ -8,6 +8,7 @@ mod integration;
 mod mysqld;
 mod report;
 mod simulate;
+mod stress;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,8 @@ enum Command {
     Simulate(simulate::Options),
     /// Run `oxferry migrate` on random tables, changes and writes, seed by seed
     FuzzMigrate(fuzz_migrate::Options),
+    /// Run one test, or all that match, many times in a row
+    Stress(stress::Options),
     /// Check the rules of the source tree
     Tidy,
 }
@@ -65,6 +68,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Integration => integration::run(),
         Command::Tidy => cargo::run(&["test", "--package", "xtask", "--test", "tidy"]),
         Command::Simulate(options) => simulate::run(options),
+        Command::Stress(options) => stress::run(&options),
         Command::Mysqld(options) => runtime()?.block_on(mysqld::run(options)),
         Command::Demo(options) => runtime()?.block_on(demo::run(options)),
         Command::FuzzMigrate(options) => runtime()?.block_on(fuzz_migrate::run(options)),
