@@ -7,7 +7,7 @@ use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::switch::{Announced, LockSource, SwitchArgs};
-use crate::{failure::Failure, verify::VerifyArgs};
+use crate::{comparing::CompareArgs, failure::Failure, verify::VerifyArgs};
 
 /// Changes the schema of live MySQL tables, and proves that not one row
 /// differs before the new table takes over.
@@ -112,6 +112,8 @@ pub(crate) struct MoveArgs {
     pub(crate) detect_foreign_writes: OnOff,
     #[command(flatten)]
     pub(crate) copy: CopyArgs,
+    #[command(flatten)]
+    pub(crate) compare: CompareArgs,
     #[command(flatten)]
     pub(crate) throttle: ThrottleArgs,
     #[command(flatten)]

@@ -5,6 +5,7 @@
 
 mod args;
 mod cleanup;
+mod comparing;
 mod config;
 mod control;
 mod ctl;

@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     args::VerifyMode,
+    comparing::{Comparing, check_compressed, existing, is_among, same},
     failure::{Failure, remedied},
 };
 
@@ -215,10 +216,11 @@ fn all_sides(
         pool(&job.target, sessions)
     };
     let tables = prepared.of(job);
+    let comparing = &job.settings.comparing;
     tables
         .map(|(table, prepared)| {
             let name = name_of(&table.source.name);
-            sides((table, name), prepared, (&source, &target))
+            sides((table, name), prepared, comparing, (&source, &target))
         })
         .collect()
 }
@@ -232,25 +234,55 @@ fn pool(site: &Site, sessions: usize) -> Pool {
 fn sides(
     (table, source_name): (&JobTable, TableName),
     prepared: &PreparedTable,
+    comparing: &Comparing,
     (source_pool, target_pool): (&Pool, &Pool),
 ) -> Result<(TableSide, TableSide), Failure> {
-    let row = RowExpressions::new(&prepared.pairs, &table.key.columns, &[])?;
+    let (compressed, forced) = (
+        comparing.compressed(&table.source.name),
+        comparing.forced(&table.source.name),
+    );
+    let mut pairs = prepared.pairs.clone();
+    let ignored = comparing.ignored(&table.source.name);
+    pairs.retain(|pair| !is_among(ignored, &pair.source.name));
+    check_compressed(&pairs, compressed)?;
+    let left_out: Vec<Ident> = compressed.iter().map(|(name, _)| name.clone()).collect();
+    let row = RowExpressions::new(&pairs, &table.key.columns, &left_out)?;
     let source = SideTable {
         name: source_name,
         key: prepared.plan.source_side().clone(),
-        index: Some(table.key.index.clone()),
+        index: Some(match forced {
+            Some(index) => existing(&table.source, index, "source")?,
+            None => table.key.index.clone(),
+        }),
     };
     let key = prepared.plan.target_side().clone();
-    let index = index_over(&prepared.target, key.columns());
+    let index = match forced {
+        Some(index) => Some(index_named(prepared, index)?),
+        None => index_over(&prepared.target, key.columns()),
+    };
     let target = SideTable {
         name: table.target.clone(),
         key,
         index,
     };
+    let side = |pool: &Pool, table, row| {
+        let side = TableSide::new(pool.clone(), table, row, STATEMENT_MAX);
+        side.with_compressed(compressed.to_vec())
+    };
     Ok((
-        TableSide::new(source_pool.clone(), source, row.source(), STATEMENT_MAX),
-        TableSide::new(target_pool.clone(), target, row.target(), STATEMENT_MAX),
+        side(source_pool, source, row.source()),
+        side(target_pool, target, row.target()),
     ))
+}
+
+/// The target's index of this name, which may be still to be built: that
+/// happens before anything is compared.
+fn index_named(prepared: &PreparedTable, index: &Ident) -> Result<Ident, Failure> {
+    let mut later = prepared.deferred.names();
+    match later.find(|name| same(name, index)) {
+        Some(name) => Ok(name.clone()),
+        None => existing(&prepared.target, index, "target"),
+    }
 }
 
 /// The unique index over exactly these columns, which finds the target's rows.

@@ -25,6 +25,7 @@ use super::{
     summary,
 };
 use crate::{
+    comparing::is_among,
     control::Controls,
     failure::{Failure, remedied},
 };
@@ -106,7 +107,7 @@ impl<K: Kind> Script<'_, K> {
         self.enter(Phase::CatchUp).await?;
         self.catch_up().await?;
         self.progress.expect_rows(self.handle.status().rows_copied);
-        if self.prepared.builds_unique() {
+        if self.prepared.builds_unique() || self.compares_by_deferred() {
             // Nothing may be copied again while a unique index is built.
             self.index_and_analyze().await?;
             self.comparison.run().await?;
@@ -116,6 +117,16 @@ impl<K: Kind> Script<'_, K> {
             tokio::try_join!(self.index_and_analyze(), self.comparison.run())?;
         }
         self.postpone().await
+    }
+
+    /// Returns whether a table is compared by an index that isn't built yet.
+    fn compares_by_deferred(&self) -> bool {
+        let comparing = &self.job.settings.comparing;
+        let mut tables = self.prepared.of(self.job);
+        tables.any(|(table, prepared)| {
+            let forced = comparing.forced(&table.source.name);
+            forced.is_some_and(|index| is_among(prepared.deferred.names(), index))
+        })
     }
 
     /// Makes the targets what they will be; enters the phase that comes next.

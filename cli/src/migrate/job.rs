@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     args::MigrateArgs,
+    comparing::Comparing,
     failure::{Failure, remedied},
     job::{Job, Problem, ServerFacts, Settings, Site, refuse},
     source,
@@ -108,6 +109,7 @@ impl Migration {
             settings: Settings {
                 server: args.server.clone(),
                 copy: args.copy.clone(),
+                comparing: Comparing::default(),
                 throttle: args.throttle.clone(),
                 postpone: args.cutover.postpone.clone(),
                 run: args.run.clone(),

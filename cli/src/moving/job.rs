@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     args::{LoadMode, MoveArgs, OnOff, SelectArgs, TargetTables},
+    comparing::Comparing,
     failure::{Failure, remedied},
     job::{Job, JobTable, Problem, Settings, Site, refuse, table_exists},
 };
@@ -401,6 +402,12 @@ fn core(
     let Some(first) = first else {
         return Err(Failure::usage("there is no table to move"));
     };
+    let comparing = Comparing::read(&args.compare, &source.url)?;
+    let compared: Vec<_> = tables.iter().map(|table| &table.source.name).collect();
+    comparing.check_used(&compared)?;
+    for table in &tables {
+        comparing.check_table(&table.source, &table.key.columns)?;
+    }
     let beside_target = ShadowNames::beside(&first.target);
     let marks = ShadowNames::beside(&first.source.name).state;
     let mut lines: Vec<String> = tables
@@ -414,6 +421,7 @@ fn core(
         settings: Settings {
             server: args.server.clone(),
             copy: args.copy.clone(),
+            comparing,
             throttle: args.throttle.clone(),
             postpone: args.switch.postpone(),
             run: args.run.clone(),

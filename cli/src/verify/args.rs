@@ -4,7 +4,10 @@ use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::Args;
 
-use crate::args::{LogFormat, SelectArgs, ServerArgs, positive};
+use crate::{
+    args::{LogFormat, SelectArgs, ServerArgs, positive},
+    comparing::CompareArgs,
+};
 
 /// `oxferry verify`.
 #[derive(Clone, Debug, Args)]
@@ -17,16 +20,8 @@ pub(crate) struct VerifyArgs {
     pub(crate) target: Option<String>,
     #[command(flatten)]
     pub(crate) select: SelectArgs,
-    /// A column to leave out: DATABASE.TABLE.COLUMN, by the source's names
-    #[arg(long, value_name = "COLUMN")]
-    pub(crate) ignore_column: Vec<String>,
-    /// A column whose values are compared decompressed: DATABASE.TABLE.COLUMN=snappy, or zlib,
-    /// gzip, zstd, lz4
-    #[arg(long, value_name = "COLUMN=HOW")]
-    pub(crate) compressed: Vec<String>,
-    /// The index to read a table by, on both servers: DATABASE.TABLE=INDEX
-    #[arg(long, value_name = "TABLE=INDEX")]
-    pub(crate) force_index: Vec<String>,
+    #[command(flatten)]
+    pub(crate) compare: CompareArgs,
     /// Ranges compared at once
     #[arg(long, value_name = "N", default_value = "2")]
     pub(crate) threads: NonZeroUsize,

@@ -7,7 +7,10 @@ use oxferry_schema::{Column, Ident, Table, TableName};
 use oxferry_verifier::{ColumnPair, RowExpressions, SideTable, TableSide};
 
 use super::{Request, STATEMENT_MAX, repair::Repairer};
-use crate::failure::Failure;
+use crate::{
+    comparing::{check_compressed, existing, is_among, same},
+    failure::Failure,
+};
 
 /// Two tables that are compared, and how.
 #[derive(Clone, Debug)]
@@ -61,12 +64,12 @@ impl Subject {
                 names(&key.columns)
             )));
         }
-        let compressed = request.compressed(&source.name);
-        let pairs = pairs(&source, &target, request.ignored(&source.name))?;
+        let compressed = request.comparing.compressed(&source.name);
+        let pairs = pairs(&source, &target, request.comparing.ignored(&source.name))?;
         check_compressed(&pairs, compressed)?;
         let left_out: Vec<Ident> = compressed.iter().map(|(name, _)| name.clone()).collect();
         let row = RowExpressions::new(&pairs, &key.columns, &left_out)?;
-        let forced = request.forced(&source.name);
+        let forced = request.comparing.forced(&source.name);
         let index = Some(match forced {
             Some(index) => existing(&source, index, "source")?,
             None => key.index.clone(),
@@ -136,12 +139,8 @@ fn names(columns: &[Ident]) -> String {
 }
 
 /// Returns each compared column with its namesake.
-///
-/// Source: MySQL 9.7 manual, "Identifier Case Sensitivity": columns' names are
-/// compared without regard to letter case.
 fn pairs(source: &Table, target: &Table, ignored: &[Ident]) -> Result<Vec<ColumnPair>, Failure> {
-    let same = |a: &Ident, b: &Ident| a.as_str().to_lowercase() == b.as_str().to_lowercase();
-    let is_ignored = |column: &&Column| ignored.iter().any(|name| same(name, &column.name));
+    let is_ignored = |column: &&Column| is_among(ignored, &column.name);
     let both = || source.columns.iter().chain(&target.columns);
     if let Some(unknown) = ignored
         .iter()
@@ -173,40 +172,6 @@ fn pairs(source: &Table, target: &Table, ignored: &[Ident]) -> Result<Vec<Column
         "only one side has {}: name these columns in --ignore-column to compare the others",
         alone.join(", ")
     )))
-}
-
-/// The server must hand out the compressed bytes as they are.
-fn check_compressed(
-    pairs: &[ColumnPair],
-    compressed: &[(Ident, oxferry_verifier::Codec)],
-) -> Result<(), Failure> {
-    let is_binary =
-        |column: &Column| column.data_type.ends_with("blob") || column.data_type == "varbinary";
-    for (name, _) in compressed {
-        let pair = pairs.iter().find(|pair| pair.source.name == *name);
-        let is_usable = pair.is_some_and(|pair| {
-            is_binary(&pair.source) && is_binary(&pair.target) && pair.target.name == *name
-        });
-        if !is_usable {
-            return Err(Failure::usage(format!(
-                "column {name} can't be compared decompressed: both sides must have it, not ignored, \
-                 as VARBINARY or one of the BLOB types"
-            )));
-        }
-    }
-    Ok(())
-}
-
-fn existing(table: &Table, index: &Ident, side: &str) -> Result<Ident, Failure> {
-    let named = table
-        .indexes
-        .iter()
-        .find(|known| known.name.as_str().eq_ignore_ascii_case(index.as_str()));
-    named.map(|index| index.name.clone()).ok_or_else(|| {
-        Failure::usage(format!(
-            "the {side} has no index {index}, which --force-index names"
-        ))
-    })
 }
 
 fn unique_over(target: &Table, key: &[Ident]) -> Result<Ident, Failure> {

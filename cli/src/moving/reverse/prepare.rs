@@ -9,6 +9,7 @@ use oxferry_state::{Checkpoint, TableProgress, same_definition};
 
 use super::way::Way;
 use crate::{
+    comparing::Comparing,
     failure::Failure,
     job::{Job, JobTable, Prepared, PreparedTable, Settings, Site},
     moving::prepare::{TARGET_SESSIONS, columns, pairs},
@@ -41,7 +42,7 @@ pub(super) async fn prepare(
         prepared.push(prepared_table(&table, to, progress.clone())?);
         tables.push(table);
     }
-    let job = job(way, checkpoint, tables);
+    let job = job(way, checkpoint, tables)?;
     let (source, target) = connections(&job).await?;
     let prepared = Prepared {
         source,
@@ -71,12 +72,15 @@ fn prepared_table(
     })
 }
 
-fn job(way: &Way, checkpoint: &Checkpoint, tables: Vec<JobTable>) -> Job {
+fn job(way: &Way, checkpoint: &Checkpoint, tables: Vec<JobTable>) -> Result<Job, Failure> {
     let args = &way.args;
-    Job {
+    let comparing = Comparing::read(&args.compare, &way.sites.source.url)?;
+    let names = checkpoint.tables.iter().map(|t| (&t.source, &t.target));
+    Ok(Job {
         settings: Settings {
             server: args.server.clone(),
             copy: args.copy.clone(),
+            comparing: comparing.renamed(names),
             throttle: args.throttle.clone(),
             postpone: args.switch.postpone(),
             run: args.run.clone(),
@@ -89,7 +93,7 @@ fn job(way: &Way, checkpoint: &Checkpoint, tables: Vec<JobTable>) -> Job {
         marks: way.names.state.clone(),
         identity: checkpoint.job.clone(),
         in_order: false,
-    }
+    })
 }
 
 /// Sessions for reading on the target, and for all that writes on the source.

@@ -1,0 +1,136 @@
+//! Moves that are held at a chosen place: by a file, by locks of somebody
+//! else's session, or by a hook that the test answers when it likes.
+
+use std::{fs::File, path::PathBuf};
+
+use mysql_async::{Conn, prelude::Queryable};
+use oxferry_testkit::{tool::Oxferry, wait::eventually};
+use tempfile::TempDir;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+use crate::{far::Far, world::LIMIT};
+
+/// While it is closed no chunk begins; changes are applied all the same.
+pub(crate) struct Gate {
+    file: PathBuf,
+    _folder: TempDir,
+}
+
+impl Gate {
+    pub(crate) fn closed() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("closed");
+        File::create(&file).unwrap();
+        Self {
+            file,
+            _folder: folder,
+        }
+    }
+
+    /// The move, held by this gate.
+    pub(crate) fn hold(&self, moves: Oxferry) -> Oxferry {
+        moves.arg("--throttle-file").arg(&self.file)
+    }
+
+    pub(crate) fn open(&self) {
+        std::fs::remove_file(&self.file).unwrap();
+    }
+}
+
+/// A session on the target, with a transaction that it never commits.
+pub(crate) struct Blocker {
+    conn: Conn,
+    look: Conn,
+}
+
+impl Blocker {
+    /// Takes locks by `statements`.
+    pub(crate) async fn new(far: &Far, statements: &[&str]) -> Self {
+        let mut blocker = Self {
+            conn: far.target_conn().await,
+            look: far.target_conn().await,
+        };
+        blocker.conn.query_drop("BEGIN").await.unwrap();
+        for statement in statements {
+            blocker.run(statement).await;
+        }
+        blocker
+    }
+
+    pub(crate) async fn run(&mut self, statement: &str) {
+        let done = self.conn.query_drop(statement).await;
+        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+
+    /// Returns when somebody waits for one of its locks.
+    pub(crate) async fn wait_until_met(&mut self) {
+        let query = format!(
+            "SELECT COUNT(*) FROM performance_schema.data_lock_waits w \
+             JOIN information_schema.INNODB_TRX t ON t.trx_id = w.BLOCKING_ENGINE_TRANSACTION_ID \
+             WHERE t.trx_mysql_thread_id = {}",
+            self.conn.id()
+        );
+        let look = &mut self.look;
+        eventually(LIMIT, "somebody to wait for the lock", async || {
+            let count: Option<u64> = look.query_first(&query).await.unwrap();
+            (count > Some(0)).then_some(())
+        })
+        .await
+        .unwrap();
+    }
+
+    pub(crate) async fn let_go(mut self) {
+        self.run("ROLLBACK").await;
+    }
+}
+
+/// An address that a hook calls; the test answers.
+pub(crate) struct Called {
+    listener: TcpListener,
+}
+
+impl Called {
+    pub(crate) async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self { listener }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("http://{}/", self.listener.local_addr().unwrap())
+    }
+
+    /// Waits for a call.
+    pub(crate) async fn next(&self) -> Call {
+        let called = tokio::time::timeout(LIMIT, self.listener.accept()).await;
+        let (mut wire, _) = called.unwrap().unwrap();
+        let mut head = vec![0; 65536];
+        // The hooks have no payload: what comes first is all that matters.
+        assert!(wire.read(&mut head).await.unwrap() > 0);
+        Call { wire }
+    }
+}
+
+/// A hook's call that waits for its answer.
+pub(crate) struct Call {
+    wire: TcpStream,
+}
+
+impl Call {
+    pub(crate) async fn answer(mut self) {
+        let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        self.wire.write_all(answer.as_bytes()).await.unwrap();
+    }
+}
+
+/// Returns when the server's `query` says 1.
+pub(crate) async fn wait_for_one(conn: &mut Conn, query: &str) {
+    eventually(LIMIT, query, async || {
+        let found: Option<u64> = conn.query_first(query).await.unwrap();
+        (found == Some(1)).then_some(())
+    })
+    .await
+    .unwrap();
+}
