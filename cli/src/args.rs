@@ -294,6 +294,9 @@ pub(crate) struct CallbackArgs {
 pub(crate) struct CleanupArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
+    /// Look for moves from the source to this server, and on both for what they left
+    #[arg(long, value_name = "URL")]
+    pub(crate) target: Option<String>,
     /// Only this job: the table that it was to change, as NAME or DATABASE.NAME
     #[arg(long, value_name = "NAME")]
     pub(crate) job: Option<String>,

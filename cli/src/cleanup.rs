@@ -9,14 +9,14 @@ use std::{
 use mysql_async::{Conn, prelude::Queryable};
 use oxferry_cutover::{complete, end_earlier};
 use oxferry_schema::{Ident, Remedy, ServerInfo, ServerUrl, ShadowNames, TableName, connect};
-use oxferry_state::{Checkpoint, CheckpointStore as _, FileStore, Phase};
+use oxferry_state::{Checkpoint, CheckpointStore as _, FileStore, JobKind, Phase};
 
 use crate::{
     args::CleanupArgs,
     failure::Failure,
     job::{Holder, JobLock, Store, drop_together},
     migrate::plan_of,
-    source,
+    moving, source,
 };
 
 /// How long the end of a killed run's cutover session is waited for.
@@ -51,6 +51,9 @@ enum Verdict {
 
 /// Lists what is left, and removes it if asked to.
 pub(crate) async fn run(args: &CleanupArgs) -> Result<(), Failure> {
+    if args.target.is_some() {
+        return moving::clean(args).await;
+    }
     let url = source::source_url(&args.server)?;
     let mut conn = connect(&url, "cleanup").await?;
     let url = url.settled(&conn);
@@ -92,7 +95,14 @@ async fn look(
             Ok(Some(checkpoint)) => {
                 checkpoints.insert(left.source.clone(), checkpoint);
             }
-            Ok(None) => {}
+            // A move's checkpoint is named after a table of another server.
+            Ok(None) => {
+                let other = moving::checkpoints_in(conn, state)
+                    .await?
+                    .into_iter()
+                    .next();
+                checkpoints.extend(other.map(|checkpoint| (left.source.clone(), checkpoint)));
+            }
             Err(error) => tracing::warn!("the checkpoint can't be read: {}", error.line()),
         }
     }
@@ -263,6 +273,13 @@ impl Group {
         self.checkpoint.is_none() && has(Leftovers::has_state) && has(Leftovers::has_old)
     }
 
+    /// Whether the checkpoint is a move's: this server is its target, and its
+    /// tables stand for more than what is beside them.
+    fn is_of_move(&self) -> bool {
+        let checkpoint = self.checkpoint.as_ref();
+        checkpoint.is_some_and(|checkpoint| checkpoint.job.kind == JobKind::Move)
+    }
+
     /// Completes a cutover that was ended after its rename: an old table may
     /// still have triggers that the new one lacks.
     async fn complete(&self, url: &ServerUrl) -> Result<(), Failure> {
@@ -324,7 +341,10 @@ async fn clean(
         group
     };
     let holder = lock.holder();
-    let cleaned = if group.is_unknown() {
+    let cleaned = if group.is_of_move() {
+        say_move(group);
+        Ok(())
+    } else if group.is_unknown() {
         say_unknown(group);
         Ok(())
     } else if execute {
@@ -375,6 +395,15 @@ async fn remove(conn: &mut Conn, holder: &Holder, tables: &[&TableName]) -> Resu
         tracing::info!(table = %table.plain(), "removed");
     }
     Ok(())
+}
+
+fn say_move(group: &Group) {
+    if let Some(checkpoint) = &group.checkpoint {
+        tracing::warn!(
+            job = checkpoint.job.name.as_str(),
+            "left alone: it belongs to a move; give its servers as --source and --target"
+        );
+    }
 }
 
 fn say_unknown(group: &Group) {

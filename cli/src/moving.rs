@@ -8,6 +8,7 @@ mod job;
 mod plan;
 mod preflight;
 mod prepare;
+mod remains;
 mod reverse;
 mod start;
 mod switching;
@@ -29,7 +30,7 @@ use crate::{
     source,
 };
 
-pub(crate) use self::{job::wanted, plan::run as plan};
+pub(crate) use self::{earlier::checkpoints_in, job::wanted, plan::run as plan, remains::clean};
 
 /// Runs a move to its end, or to the point at which it can be resumed.
 ///

@@ -168,7 +168,7 @@ async fn find(
     wanted: &Wanted,
     sites: &Sites,
 ) -> Result<Option<Checkpoint>, Failure> {
-    let found = match &args.run.state {
+    let found: Vec<Checkpoint> = match &args.run.state {
         Some(file) => {
             // One that can't be read is told of by whoever wants to go on with it.
             let loaded = FileStore::new(file).load().await.unwrap_or_default();
@@ -178,7 +178,8 @@ async fn find(
             let mut found = Vec::new();
             for site in [&sites.target, &sites.source] {
                 let mut conn = site.connect("earlier").await?;
-                found.extend(in_tables(&mut conn).await?);
+                let here = in_tables(&mut conn).await?;
+                found.extend(here.into_iter().map(|found| found.checkpoint));
             }
             found
         }
@@ -203,42 +204,67 @@ fn wants(wanted: &Wanted, table: &TableName) -> bool {
     all || wanted.databases.contains(&table.schema) || wanted.tables.contains(table)
 }
 
+/// A checkpoint that was found.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The table that holds it, unless it is in a file.
+    pub(super) table: Option<TableName>,
+    pub(super) checkpoint: Checkpoint,
+}
+
 /// Reads the checkpoints in all the tables that jobs have for them.
-async fn in_tables(conn: &mut Conn) -> Result<Vec<Checkpoint>, Failure> {
-    let failed = |error| Failure::new(Remedy::Retry, error).context("looking for earlier moves");
+pub(super) async fn in_tables(conn: &mut Conn) -> Result<Vec<Found>, Failure> {
     let query = "SELECT table_schema, table_name FROM information_schema.tables \
         WHERE table_name LIKE '\\_%\\_oxstate' AND table_comment LIKE 'oxferry:%'";
-    let tables: Vec<(String, String)> = conn.query(query).await.map_err(failed)?;
+    let tables: Vec<(String, String)> = conn.query(query).await.map_err(looking)?;
     let mut found = Vec::new();
     for (schema, table) in tables {
         let (Ok(schema), Ok(table)) = (Ident::new(schema), Ident::new(table)) else {
             continue;
         };
         let table = TableName::new(schema, table);
-        let query = format!("SELECT payload FROM {table} WHERE payload <> ''");
-        let payloads: Vec<String> = conn.query(query).await.map_err(failed)?;
-        found.extend(
-            payloads
-                .iter()
-                .filter_map(|json| Checkpoint::from_json(json).ok()),
-        );
+        let checkpoints = checkpoints_in(conn, &table).await?.into_iter();
+        found.extend(checkpoints.map(|checkpoint| Found {
+            table: Some(table.clone()),
+            checkpoint,
+        }));
     }
     Ok(found)
+}
+
+/// Reads the checkpoints, of whatever jobs, in a table for them.
+pub(crate) async fn checkpoints_in(
+    conn: &mut Conn,
+    table: &TableName,
+) -> Result<Vec<Checkpoint>, Failure> {
+    let query = format!("SELECT payload FROM {table} WHERE payload <> ''");
+    let payloads: Vec<String> = conn.query(query).await.map_err(looking)?;
+    let payloads = payloads.iter();
+    let read = payloads.filter_map(|json| Checkpoint::from_json(json).ok());
+    Ok(read.collect())
+}
+
+fn looking(error: mysql_async::Error) -> Failure {
+    Failure::new(Remedy::Retry, error).context("looking for earlier moves")
 }
 
 impl Names {
     /// Names the tables of the move that a checkpoint is of.
     pub(super) fn of(checkpoint: &Checkpoint) -> Result<Self, Failure> {
-        let first = checkpoint.tables.iter().min_by_key(|table| &table.source);
-        let first = first.ok_or_else(|| {
+        let begun = checkpoint.tables.iter().map(|t| (&t.source, &t.target));
+        // Until the tables stand on the target only the blueprint tells.
+        let drawn = checkpoint.target.iter().flat_map(|t| &t.blueprint.tables);
+        let drawn = drawn.map(|table| (&table.source, &table.target));
+        let first = begun.chain(drawn).min_by_key(|(source, _)| *source);
+        let (source, target) = first.ok_or_else(|| {
             let error = anyhow::anyhow!("the checkpoint names no table");
             Failure::new(Remedy::State, error)
         })?;
-        let beside_target = ShadowNames::beside(&first.target);
+        let beside_target = ShadowNames::beside(target);
         Ok(Self {
             state: beside_target.state,
             sentinel: beside_target.sentinel,
-            marks: ShadowNames::beside(&first.source).state,
+            marks: ShadowNames::beside(source).state,
         })
     }
 }

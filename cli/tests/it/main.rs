@@ -14,6 +14,7 @@ mod far;
 mod held;
 mod migrate;
 mod moves;
+mod moves_cleanup;
 mod moves_options;
 mod moves_resume;
 mod multi;
