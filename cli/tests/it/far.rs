@@ -96,8 +96,19 @@ impl Far {
 
     /// Checks that a table of the source and one of the target hold the same.
     pub(crate) async fn check_rows(&self, on_source: &str, on_target: &str) -> usize {
-        let mut source = self.source.conn().await.unwrap();
-        let mut target = self.target_conn().await;
+        self.check_rows_in(self.source.name(), on_source, on_target)
+            .await
+    }
+
+    /// The same in another database.
+    pub(crate) async fn check_rows_in(
+        &self,
+        database: &str,
+        on_source: &str,
+        on_target: &str,
+    ) -> usize {
+        let mut source = self.source.server().conn_to(database).await.unwrap();
+        let mut target = self.target.conn_to(database).await.unwrap();
         let here = rows(&mut source, on_source).await;
         let there = rows(&mut target, on_target).await;
         assert_eq!(
@@ -133,7 +144,7 @@ pub(crate) fn target_options() -> ServerOptions {
 }
 
 /// Every row of a table as text, in the order of its first column.
-async fn rows(conn: &mut Conn, table: &str) -> Vec<String> {
+pub(crate) async fn rows(conn: &mut Conn, table: &str) -> Vec<String> {
     let rows: Vec<Row> = conn
         .query(format!("SELECT * FROM `{table}` ORDER BY 1"))
         .await

@@ -1,0 +1,262 @@
+//! Servers that go away while a move is at work, and wires that are cut.
+
+use std::net::SocketAddr;
+
+use mysql_async::{Conn, prelude::Queryable};
+use oxferry_testkit::{
+    server::Server,
+    tables::TableSpec,
+    tool::{Oxferry, Running},
+    writer::{WriterOptions, Writers},
+};
+use tokio::{
+    io::copy_bidirectional,
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinHandle,
+};
+
+use crate::{
+    far::{rows, target_options},
+    world::{LIMIT, options},
+};
+
+/// How often a move may be called until it has come to its end.
+const CALLS_MAX: u32 = 6;
+
+/// Two servers of the test's own, the first with table `t` in database `d`.
+struct Own {
+    source: Server,
+    target: Server,
+    table: TableSpec,
+}
+
+impl Own {
+    async fn new(rows: u64) -> Self {
+        let table = TableSpec::sysbench("d", "t", rows);
+        let source = Server::start(options()).await.unwrap();
+        let mut conn = source.conn().await.unwrap();
+        table.create(&mut conn, 11).await.unwrap();
+        Self {
+            source,
+            target: Server::start(target_options()).await.unwrap(),
+            table,
+        }
+    }
+
+    /// `oxferry move` from and to these ports, in small chunks.
+    fn moves(&self, (from, to): (u16, u16)) -> Oxferry {
+        let url = |port: u16| format!("mysql://root@127.0.0.1:{port}");
+        let (source, target) = (url(from), url(to));
+        let words = [
+            "move",
+            "--source",
+            &source,
+            "--target",
+            &target,
+            "--database",
+            "d",
+            "--lock-source",
+            "rename",
+            "--chunk-time",
+            "20ms",
+            "--chunk-bytes",
+            "64K",
+        ];
+        Oxferry::new(words).program(env!("CARGO_BIN_EXE_oxferry"))
+    }
+
+    fn ports(&self) -> (u16, u16) {
+        (self.source.port(), self.target.port())
+    }
+
+    async fn writers(&self) -> Writers {
+        let options = WriterOptions::new(2, 53);
+        let url = self.source.url();
+        let writers = Writers::start(&url, &self.table, options).await.unwrap();
+        writers.wait_for_commits(20, LIMIT).await.unwrap();
+        writers
+    }
+
+    async fn check(&self) {
+        let mut source = self.source.conn_to("d").await.unwrap();
+        let mut target = self.target.conn_to("d").await.unwrap();
+        let (here, there) = (
+            rows(&mut source, "_t_oxold").await,
+            rows(&mut target, "t").await,
+        );
+        assert_eq!(here.len(), there.len());
+        let differs = here.iter().zip(&there).find(|(here, there)| here != there);
+        assert_eq!(differs, None);
+    }
+
+    async fn check_with(&self, writers: Writers) {
+        let report = writers.stop().await;
+        assert_eq!(report.errors, 0, "{:?}", report.last_error);
+        let mut target = self.target.conn().await.unwrap();
+        report
+            .journal
+            .check(&mut target, &self.table)
+            .await
+            .unwrap();
+        self.check().await;
+    }
+}
+
+/// Waits for the end of a move, and calls it again for as long as it only asks
+/// for that.
+async fn to_its_end(running: Running, again: Oxferry) {
+    let mut finished = running.wait_exit(LIMIT).await.unwrap();
+    for _ in 0..CALLS_MAX {
+        if finished.code == Some(0) {
+            return;
+        }
+        let text = finished.text();
+        assert!(
+            matches!(finished.code, Some(69 | 75)),
+            "{:?} {text}",
+            finished.code
+        );
+        finished = again.run(LIMIT).await.unwrap();
+    }
+    panic!("it doesn't end: {}", finished.text());
+}
+
+async fn run(conn: &mut Conn, statements: &[&str]) {
+    for statement in statements {
+        let done = conn.query_drop(*statement).await;
+        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_that_is_restarted_in_mid_run_gets_every_row() {
+    for (phase, kill) in [("copy", false), ("copy", true), ("verify", false)] {
+        let mut own = Own::new(20_000).await;
+        let writers = own.writers().await;
+        let moves = own.moves(own.ports());
+        let mut running = moves.spawn().unwrap();
+        running.wait_phase(phase, LIMIT).await.unwrap();
+        if kill {
+            own.target.kill();
+            own.target.start_again().await.unwrap();
+        } else {
+            own.target.restart().await.unwrap();
+        }
+        to_its_end(running, moves).await;
+        own.check_with(writers).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_postponed_move_survives_a_restart_of_its_target() {
+    let mut own = Own::new(2_000).await;
+    let writers = own.writers().await;
+    let moves = own.moves(own.ports()).arg("--cutover").arg("manual");
+    let mut running = moves.spawn().unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    own.target.restart().await.unwrap();
+    writers.wait_for_commits(50, LIMIT).await.unwrap();
+    let mut target = own.target.conn_to("d").await.unwrap();
+    run(&mut target, &["DROP TABLE IF EXISTS _t_oxsentinel"]).await;
+    to_its_end(running, moves).await;
+    own.check_with(writers).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_that_is_restarted_in_mid_run_loses_no_change() {
+    for phase in ["copy", "deferred"] {
+        let mut own = Own::new(20_000).await;
+        let moves = own.moves(own.ports()).arg("--cutover").arg("manual");
+        let mut running = moves.spawn().unwrap();
+        running.wait_phase(phase, LIMIT).await.unwrap();
+        let mut source = own.source.conn_to("d").await.unwrap();
+        run(&mut source, &["UPDATE t SET c = 'before' WHERE id < 500"]).await;
+        own.source.restart().await.unwrap();
+        let mut source = own.source.conn_to("d").await.unwrap();
+        let after = [
+            "UPDATE t SET c = 'after' WHERE id < 300",
+            "DELETE FROM t WHERE id > 19990",
+        ];
+        run(&mut source, &after).await;
+        let mut target = own.target.conn_to("d").await.unwrap();
+        run(&mut target, &["DROP TABLE IF EXISTS _t_oxsentinel"]).await;
+        to_its_end(running, moves).await;
+        own.check().await;
+    }
+}
+
+/// What leads to a server, until it is cut; new sessions are led there again.
+struct Wire {
+    local: SocketAddr,
+    cuts: watch::Sender<u32>,
+    task: JoinHandle<()>,
+}
+
+impl Wire {
+    async fn to(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let local = listener.local_addr().unwrap();
+        let (cuts, told) = watch::channel(0);
+        let task = tokio::spawn(async move {
+            loop {
+                let (mut client, _) = listener.accept().await.unwrap();
+                let mut told = told.clone();
+                told.mark_unchanged();
+                tokio::spawn(async move {
+                    let mut server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+                    tokio::select! {
+                        _ = copy_bidirectional(&mut client, &mut server) => {}
+                        _ = told.changed() => {}
+                    }
+                });
+            }
+        });
+        Self { local, cuts, task }
+    }
+
+    fn cut(&self) {
+        self.cuts.send_modify(|count| *count += 1);
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wires_that_are_cut_in_mid_run_cost_no_row() {
+    let own = Own::new(20_000).await;
+    let writers = own.writers().await;
+    let wires = (
+        Wire::to(own.source.port()).await,
+        Wire::to(own.target.port()).await,
+    );
+    let moves = own.moves((wires.0.local.port(), wires.1.local.port()));
+    for wire in [&wires.0, &wires.1] {
+        let mut running = moves.spawn().unwrap();
+        running.wait_phase("copy", LIMIT).await.unwrap();
+        wire.cut();
+        let finished = running.wait_exit(LIMIT).await.unwrap();
+        let text = finished.text();
+        assert!(
+            matches!(finished.code, Some(0 | 69 | 75)),
+            "{:?} {text}",
+            finished.code
+        );
+        if finished.code == Some(0) {
+            break;
+        }
+    }
+    let mut target = own.target.conn().await.unwrap();
+    let done: Option<u64> = target
+        .query_first("SELECT COUNT(*) = 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'd'")
+        .await
+        .unwrap();
+    if done != Some(1) {
+        to_its_end(moves.spawn().unwrap(), moves).await;
+    }
+    own.check_with(writers).await;
+}
