@@ -22,9 +22,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Change a live table's schema
-    Migrate(MigrateArgs),
+    Migrate(Box<MigrateArgs>),
     /// Move live tables to another server
-    Move(MoveArgs),
+    Move(Box<MoveArgs>),
     /// Check everything that a job would check, write nothing, and say what would happen
     Plan {
         #[command(subcommand)]
@@ -37,16 +37,16 @@ pub(crate) enum Command {
     /// Compare the tables of two servers, and report the rows that differ
     Verify(VerifyArgs),
     /// Show the effective settings of `migrate`, and where each comes from
-    Config(ConfigArgs),
+    Config(Box<ConfigArgs>),
 }
 
 /// What to plan.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PlanCommand {
     /// Plan a change of a live table's schema
-    Migrate(MigrateArgs),
+    Migrate(Box<MigrateArgs>),
     /// Plan a move of live tables to another server
-    Move(MoveArgs),
+    Move(Box<MoveArgs>),
 }
 
 /// `oxferry config`.

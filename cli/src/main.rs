@@ -47,14 +47,14 @@ fn run(command: Command, settings: &[String], log: &Log) -> Result<(), Failure> 
         .map_err(|error| Failure::new(oxferry_schema::Remedy::Bug, error))?;
     let outcome = runtime.block_on(async {
         match command {
-            Command::Migrate(args) => migrate::run(args, log).await,
-            Command::Move(args) => moving::run(args, log).await,
+            Command::Migrate(args) => migrate::run(*args, log).await,
+            Command::Move(args) => moving::run(*args, log).await,
             Command::Plan {
                 job: PlanCommand::Migrate(args),
-            } => migrate::plan(args).await,
+            } => migrate::plan(*args).await,
             Command::Plan {
                 job: PlanCommand::Move(args),
-            } => moving::plan(args).await,
+            } => moving::plan(*args).await,
             Command::Cleanup(args) => cleanup::run(&args).await,
             Command::Ctl(args) => {
                 print(&[ctl::run(&args).await?]);
