@@ -232,17 +232,24 @@ pub(super) async fn in_tables(conn: &mut Conn) -> Result<Vec<Found>, Failure> {
     Ok(found)
 }
 
-/// Reads the checkpoints, of whatever jobs, in a table for them.
+/// Reads the checkpoints, of whatever jobs, in a table for them; none, if another
+/// job has come to its end meanwhile and dropped it.
 pub(crate) async fn checkpoints_in(
     conn: &mut Conn,
     table: &TableName,
 ) -> Result<Vec<Checkpoint>, Failure> {
     let query = format!("SELECT payload FROM {table} WHERE payload <> ''");
-    let payloads: Vec<String> = conn.query(query).await.map_err(looking)?;
+    let payloads: Vec<String> = match conn.query(query).await {
+        Err(mysql_async::Error::Server(error)) if IS_GONE.contains(&error.code) => Vec::new(),
+        payloads => payloads.map_err(looking)?,
+    };
     let payloads = payloads.iter();
     let read = payloads.filter_map(|json| Checkpoint::from_json(json).ok());
     Ok(read.collect())
 }
+
+/// The table, or its database, isn't there: `ER_NO_SUCH_TABLE`, `ER_BAD_DB_ERROR`.
+const IS_GONE: [u16; 2] = [1146, 1049];
 
 fn looking(error: mysql_async::Error) -> Failure {
     Failure::new(Remedy::Retry, error).context("looking for earlier moves")
