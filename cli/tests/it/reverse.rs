@@ -202,10 +202,17 @@ async fn a_way_back_that_is_killed_goes_on_and_is_taken_by_a_table() {
         running.signal(Signal::SIGKILL).unwrap();
         let finished = running.wait_exit(LIMIT).await.unwrap();
         assert_eq!(finished.code, None, "{}", finished.text());
+        if phase == "cutover" {
+            break;
+        }
         running = way.moves().spawn().unwrap();
         running.wait_phase("reverse", LIMIT).await.unwrap();
     }
-    check_code(&running.wait_exit(LIMIT).await.unwrap(), 0);
+    // Killed somewhere on the way back, or in the cleaning up, or after it.
+    let is_back = (vec!["t".to_owned()], vec!["_t_oxold".to_owned()]);
+    if way.far.tables().await != is_back {
+        check_code(&way.moves().run(LIMIT).await.unwrap(), 0);
+    }
     way.check_back(there, "_t_oxold").await;
 }
 
