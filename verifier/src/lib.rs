@@ -62,7 +62,7 @@ pub use repair::{Repair, RepairRows};
 pub use spots::spots_agree;
 pub use step::{Comparison, Outcome, PassLimits, Step, What};
 pub use survey::{Look, SurveyPages, Suspects};
-pub use table_side::{LockedSide, SideTable, TableSide};
+pub use table_side::{LockedSide, SideFilter, SideTable, TableSide};
 pub use touched::{Touched, TouchedLimits, WindowId};
 pub use verify::{Verify, VerifyConfig};
 pub use walk::Backward;

@@ -25,6 +25,18 @@ pub struct TableSide {
     table: SideTable,
     statements: Statements,
     packed: Vec<(Ident, Codec)>,
+    only: SideFilter,
+}
+
+/// Which of a side's rows alone are compared: conditions that stand behind
+/// another one, ` AND (…)`, each with its parameters.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[expect(clippy::exhaustive_structs, reason = "two conditions")]
+pub struct SideFilter {
+    /// Among the rows of a range.
+    pub in_ranges: (String, Vec<Value>),
+    /// Among the rows of some keys.
+    pub by_keys: (String, Vec<Value>),
 }
 
 /// Which table, and how its rows are found.
@@ -35,7 +47,9 @@ pub struct SideTable {
     pub name: TableName,
     /// How the key stands on this side.
     pub key: KeySide,
-    /// The index over exactly these columns, if this side has one.
+    /// The index that rows are found by: over exactly these columns, or one
+    /// that a [`SideFilter`]'s rows come out of in key order; `None` to let the
+    /// server choose.
     pub index: Option<Ident>,
 }
 
@@ -95,7 +109,16 @@ impl TableSide {
             },
             table,
             packed: Vec::new(),
+            only: SideFilter::default(),
         }
+    }
+
+    /// Compares only the rows that `filter` selects; others are as good as not
+    /// there.
+    #[must_use]
+    pub fn with_filter(mut self, filter: SideFilter) -> Self {
+        self.only = filter;
+        self
     }
 
     /// Compares these columns, too, which `row` must leave out, by what their
@@ -136,14 +159,15 @@ impl TableSide {
         range: &KeyRange,
         rows: NonZeroUsize,
     ) -> Result<Option<Key>, FingerprintError> {
-        let predicate = Predicate::range_in_its_order(range, &self.table.key);
+        let rows_of = Predicate::range_in_its_order(range, &self.table.key);
+        let found = Where::new(rows_of, &self.only.in_ranges);
         let (key, Statements { from, order, .. }) =
             (self.table.key.select_list(), &self.statements);
         let sql = format!(
             "SELECT {key}{from}{}{order} LIMIT 1 OFFSET {rows}",
-            predicate.sql()
+            found.sql
         );
-        let found = self.conn().await?.exec_first(sql, params(predicate)).await;
+        let found = self.conn().await?.exec_first(sql, found.params()).await;
         let found: Option<Row> = found.map_err(|e| self.query_error(e))?;
         let read = |row: Row| self.table.key.read(&row.unwrap());
         let key = found.map(|row| read(row).ok_or_else(|| self.unreadable("key")));
@@ -160,12 +184,13 @@ impl TableSide {
         range: &KeyRange,
     ) -> Result<Summary, FingerprintError> {
         let predicate = Predicate::range(range, &self.table.key);
+        let found = Where::new(predicate, &self.only.in_ranges);
         if !self.packed.is_empty() {
-            return self.summary_here(conn, predicate).await;
+            return self.summary_here(conn, found).await;
         }
-        let sql = format!("{}{}", self.statements.summary, predicate.sql());
+        let sql = format!("{}{}", self.statements.summary, found.sql);
         let row: Option<(u64, Vec<u8>)> = conn
-            .exec_first(sql, params(predicate))
+            .exec_first(sql, found.params())
             .await
             .map_err(|e| self.query_error(e))?;
         let (rows, digest) = row.ok_or_else(|| self.unreadable("summary"))?;
@@ -181,11 +206,11 @@ impl TableSide {
     async fn summary_here(
         &self,
         conn: &mut Conn,
-        predicate: Predicate,
+        found: Where,
     ) -> Result<Summary, FingerprintError> {
         let Statements { rows, from, .. } = &self.statements;
-        let sql = format!("{rows}{from}{}", predicate.sql());
-        let result = conn.exec_iter(sql, params(predicate)).await;
+        let sql = format!("{rows}{from}{}", found.sql);
+        let result = conn.exec_iter(sql, found.params()).await;
         let mut result = result.map_err(|e| self.query_error(e))?;
         let mut summary = Summary::default();
         while let Some(row) = result.next().await.map_err(|e| self.query_error(e))? {
@@ -201,11 +226,12 @@ impl TableSide {
         limit: NonZeroUsize,
     ) -> Result<Vec<KeyedFingerprint>, FingerprintError> {
         let predicate = Predicate::range_in_its_order(range, &self.table.key);
+        let found = Where::new(predicate, &self.only.in_ranges);
         let Statements {
             rows, from, order, ..
         } = &self.statements;
-        let sql = format!("{rows}{from}{}{order} LIMIT {limit}", predicate.sql());
-        self.rows_on(conn, sql, predicate).await
+        let sql = format!("{rows}{from}{}{order} LIMIT {limit}", found.sql);
+        self.rows_on(conn, sql, found).await
     }
 
     async fn by_keys_on(
@@ -216,11 +242,12 @@ impl TableSide {
         let mut found = Vec::new();
         for keys in keys.chunks(KEYS_MAX) {
             let predicate = Predicate::keys(keys, &self.table.key);
+            let looked = Where::new(predicate, &self.only.by_keys);
             let Statements {
                 rows, from, order, ..
             } = &self.statements;
-            let sql = format!("{rows}{from}{}{order}", predicate.sql());
-            found.extend(self.rows_on(conn, sql, predicate).await?);
+            let sql = format!("{rows}{from}{}{order}", looked.sql);
+            found.extend(self.rows_on(conn, sql, looked).await?);
         }
         found.sort_by(|(a, _), (b, _)| a.cmp(b));
         Ok(found)
@@ -232,10 +259,11 @@ impl TableSide {
         key: &Key,
     ) -> Result<Vec<ColumnFingerprint>, FingerprintError> {
         let predicate = Predicate::keys([key], &self.table.key);
+        let found = Where::new(predicate, &self.only.by_keys);
         let Statements { columns, from, .. } = &self.statements;
-        let sql = format!("{columns}{from}{}", predicate.sql());
+        let sql = format!("{columns}{from}{}", found.sql);
         let rows: Vec<Row> = conn
-            .exec(sql, params(predicate))
+            .exec(sql, found.params())
             .await
             .map_err(|e| self.query_error(e))?;
         let mut alike = Vec::new();
@@ -274,10 +302,10 @@ impl TableSide {
         &self,
         conn: &mut Conn,
         sql: String,
-        predicate: Predicate,
+        found: Where,
     ) -> Result<Vec<KeyedFingerprint>, FingerprintError> {
         let rows: Vec<Row> = conn
-            .exec(sql, params(predicate))
+            .exec(sql, found.params())
             .await
             .map_err(|e| self.query_error(e))?;
         rows.into_iter().map(|row| self.keyed(row)).collect()
@@ -396,12 +424,26 @@ impl Fingerprints for LockedSide<'_> {
     }
 }
 
-fn params(predicate: Predicate) -> mysql_async::Params {
-    let params = predicate.into_params();
-    if params.is_empty() {
-        mysql_async::Params::Empty
-    } else {
-        mysql_async::Params::Positional(params)
+/// Which rows a statement is about, and the parameters of that.
+struct Where {
+    sql: String,
+    params: Vec<Value>,
+}
+
+impl Where {
+    fn new(rows: Predicate, (only, only_params): &(String, Vec<Value>)) -> Self {
+        let sql = format!("{}{only}", rows.sql());
+        let mut params = rows.into_params();
+        params.extend(only_params.iter().cloned());
+        Self { sql, params }
+    }
+
+    fn params(self) -> mysql_async::Params {
+        if self.params.is_empty() {
+            mysql_async::Params::Empty
+        } else {
+            mysql_async::Params::Positional(self.params)
+        }
     }
 }
 
