@@ -158,6 +158,21 @@ pub enum StreamError {
         /// The position behind the transaction.
         at: Box<FilePosition>,
     },
+    /// A row of a watched table came to the tenant whose rows alone are
+    /// followed, or left it.
+    #[error(
+        "the row {key} of {table} went from {before} to {after}: a row may not change its tenant while          that tenant moves; start anew with --fresh when rows stay with theirs"
+    )]
+    TenantChanged {
+        /// The table's full name, unquoted.
+        table: String,
+        /// The row's key; the former one where that changed too.
+        key: String,
+        /// The tenant before: `shop = 7`.
+        before: String,
+        /// The tenant after.
+        after: String,
+    },
     /// The stream had ended with an error before.
     #[error("the stream of changes was read on after it had ended with an error")]
     Ended,
@@ -214,7 +229,9 @@ impl StreamError {
             | Self::StatementFormat { .. }
             | Self::Xa { .. } => Remedy::Privileges,
             // What was not read is gone for good: the checkpoint is of no use.
-            Self::Purged { .. } | Self::Refused { .. } => Remedy::State,
+            Self::Purged { .. } | Self::Refused { .. } | Self::TenantChanged { .. } => {
+                Remedy::State
+            }
             Self::UnknownEvent { .. } | Self::Ended => Remedy::Bug,
         }
     }

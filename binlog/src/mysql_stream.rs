@@ -15,7 +15,8 @@ use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
 
 use crate::{
-    ChangeStream, Position, StreamError, StreamEvent, error::Failure, log::Log, watched::Watched,
+    ChangeStream, Gtid, Position, StreamError, StreamEvent, error::Failure, log::Log,
+    watched::Watched,
 };
 
 /// How to follow a server's binary log.
@@ -304,6 +305,10 @@ impl ChangeStream for MysqlStream {
             self.end();
         }
         event
+    }
+
+    fn under_way(&self) -> Option<Gtid> {
+        self.log.gtid()
     }
 }
 

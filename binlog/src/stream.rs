@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::{StreamError, StreamEvent};
+use crate::{Gtid, StreamError, StreamEvent};
 
 /// The changes of a server's watched tables, in the order of its binary log.
 ///
@@ -25,4 +25,11 @@ pub trait ChangeStream: Send {
     ///
     /// [`StreamError`] when the log can't be followed any further.
     fn next(&mut self) -> impl Future<Output = Result<StreamEvent, StreamError>> + Send;
+
+    /// Returns the GTID of the transaction whose rows were handed out last and
+    /// whose `Commit` was not; `None` between transactions, and where the
+    /// server gives none.
+    fn under_way(&self) -> Option<Gtid> {
+        None
+    }
 }
