@@ -98,6 +98,8 @@ pub(crate) struct MoveArgs {
     pub(crate) target: Option<String>,
     #[command(flatten)]
     pub(crate) select: SelectArgs,
+    #[command(flatten)]
+    pub(crate) tenant: TenantArgs,
     /// What may stand on the target already
     #[arg(long, value_name = "WHAT", default_value = "refuse")]
     pub(crate) target_tables: TargetTables,
@@ -137,6 +139,26 @@ pub(crate) struct SelectArgs {
     /// Another name on the target: DATABASE=DATABASE or DATABASE.NAME=DATABASE.NAME
     #[arg(long, value_name = "FROM=TO")]
     pub(crate) rename: Vec<String>,
+}
+
+/// Whose rows to move.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TenantArgs {
+    /// Move only the rows of one tenant, by a column that tables have: an integer or a text
+    #[arg(long, value_name = "COLUMN=VALUE", conflicts_with = "reverse_for")]
+    pub(crate) tenant: Option<String>,
+    /// A table without that column, whose rows name their owner:
+    /// {table="DB.T", column="OWNER_ID", owner="DB.OWNERS", `owner_key="ID"`}; as [[joined]] in a
+    /// settings file
+    #[arg(long, value_name = "TABLE", requires = "tenant")]
+    pub(crate) joined: Vec<String>,
+    /// The table of the tenant's own row, {table="DB.TENANTS", column="ID"}, which the target gets
+    /// last, while the source is shut; as [[root]] in a settings file
+    #[arg(long, value_name = "TABLE", requires = "tenant")]
+    pub(crate) root: Vec<String>,
+    /// A table to move whole, whoever its rows belong to, as DATABASE.NAME
+    #[arg(long, value_name = "NAME", requires = "tenant")]
+    pub(crate) whole: Vec<String>,
 }
 
 /// Where the server is.

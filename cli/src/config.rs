@@ -97,6 +97,8 @@ fn words(arg: &Arg, value: &toml::Value) -> Result<Vec<String>, &'static str> {
     let scalar = |value: &toml::Value| match value {
         toml::Value::String(text) => Some(text.clone()),
         toml::Value::Integer(number) => Some(number.to_string()),
+        // [[joined]]: as an inline table.
+        toml::Value::Table(_) => Some(value.to_string()),
         _ => None,
     };
     match (arg.get_action(), value) {

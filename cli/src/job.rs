@@ -16,10 +16,12 @@ mod problem;
 mod progress;
 mod ranges;
 mod rest;
+mod rows;
 mod run;
 mod server;
 mod settings;
 mod shape;
+mod sieve;
 mod signals;
 mod site;
 mod size;
@@ -28,6 +30,7 @@ mod throttling;
 
 use std::time::Duration;
 
+use oxferry_copier::RowFilter;
 use oxferry_schema::{RowKey, Table, TableName};
 use oxferry_state::{Checkpoint, JobIdentity};
 
@@ -40,6 +43,7 @@ pub(crate) use self::{
     prepared::{Prepared, PreparedTable, make_sentinel},
     problem::{Problem, refuse},
     progress::Progress,
+    rows::{Own, Owned, Rows, TenantValue},
     run::run,
     server::{ServerFacts, log_problems, setting},
     settings::Settings,
@@ -79,6 +83,8 @@ pub(crate) struct JobTable {
     pub(crate) key: RowKey,
     /// Where its rows go.
     pub(crate) target: TableName,
+    /// Which of its rows the job is about.
+    pub(crate) rows: Rows,
 }
 
 impl Job {
@@ -117,6 +123,12 @@ impl Job {
 impl JobTable {
     pub(crate) fn row_bytes(&self) -> u64 {
         row_bytes(&self.source)
+    }
+
+    /// Returns the filter of its rows, `None` for all; `name_of` finds the
+    /// source's tables by the names that they have now.
+    pub(crate) fn filter(&self, name_of: &dyn Fn(&TableName) -> TableName) -> Option<RowFilter> {
+        self.rows.filter((&self.source.name, &self.target), name_of)
     }
 }
 

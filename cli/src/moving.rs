@@ -10,9 +10,12 @@ mod preflight;
 mod prepare;
 mod remains;
 mod reverse;
+mod root;
+mod sink;
 mod start;
 mod switching;
 mod takeover;
+mod tenant;
 mod watch;
 
 use mysql_async::Conn;

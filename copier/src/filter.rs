@@ -1,6 +1,6 @@
 //! Which rows of a table a job is about.
 
-use oxferry_schema::{Ident, TableName, Value};
+use oxferry_schema::{Ident, KeySide, TableName, Value};
 
 /// Selects the rows of one tenant, on the source and on the target.
 ///
@@ -10,10 +10,14 @@ use oxferry_schema::{Ident, TableName, Value};
 pub struct RowFilter {
     source: Condition,
     target: Condition,
+    /// Selects the tenant's rows of the target once their owners are there.
+    target_range: Condition,
     access: Access,
     /// Whether the target's condition holds for single rows alone, whose key
     /// is the tenant's anyway, and says nothing of a range.
     by_keys: bool,
+    /// How the owner's key stands among the source's columns.
+    owner: Option<KeySide>,
 }
 
 /// One side's condition.
@@ -67,8 +71,10 @@ impl RowFilter {
         Self {
             source: condition(source_column),
             target: condition(target_column),
+            target_range: condition(target_column),
             access,
             by_keys: false,
+            owner: None,
         }
     }
 
@@ -88,9 +94,24 @@ impl RowFilter {
         Self {
             source: Condition::joined(source, source_join, value),
             target: Condition::not_anothers(target, target_join, value),
+            target_range: Condition::joined(target, target_join, value),
             access,
             by_keys: true,
+            owner: None,
         }
+    }
+
+    /// Says how an owner's key stands in the source's rows that name it, so
+    /// that they can be found by it.
+    #[must_use]
+    pub fn with_owner(mut self, side: KeySide) -> Self {
+        self.owner = Some(side);
+        self
+    }
+
+    /// Returns how an owner's key stands in the rows that name it.
+    pub(crate) const fn owner(&self) -> Option<&KeySide> {
+        self.owner.as_ref()
     }
 
     /// Returns whether rows of the target are known by their key alone.
@@ -127,6 +148,15 @@ impl RowFilter {
     #[must_use]
     pub fn target_params(&self) -> Vec<Value> {
         self.target.params.clone()
+    }
+
+    /// Returns the condition that selects the tenant's rows among a range of
+    /// the target's, and its parameters, to stand behind another one. For rows
+    /// that belong to an owner it is right as far as the owners are there.
+    #[must_use]
+    pub fn target_range(&self) -> (String, Vec<Value>) {
+        let Condition { params, .. } = &self.target_range;
+        (self.target_range.appended(), params.clone())
     }
 }
 

@@ -10,6 +10,7 @@ mod commands;
 mod driver;
 mod handle;
 mod keyed;
+mod owners;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ mod waiters;
 pub use barrier::{Barrier, ServerBarrier};
 pub use driver::{ChangeObserver, Driver};
 pub use handle::{Handle, Progress, Status, Stopped, TableState};
-pub use table::{Counts, TableSetup};
+pub use table::{Counts, Ownership, TableSetup};
 
 use oxferry_binlog::{ChangeStream, Position};
 use tokio::sync::{mpsc, watch};

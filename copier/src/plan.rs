@@ -246,6 +246,15 @@ impl CopyPlan {
         self
     }
 
+    /// Reads the source by another name, which the same table has by now, and
+    /// its rows by a filter that knows it by that name.
+    #[must_use]
+    pub fn renamed(mut self, source: TableName, filter: Option<RowFilter>) -> Self {
+        self.source.name = source;
+        self.filter = filter;
+        self
+    }
+
     /// Returns which rows alone are copied, `None` for all.
     #[must_use]
     pub const fn filter(&self) -> Option<&RowFilter> {

@@ -32,6 +32,8 @@ use writer::Writer;
 /// - `copy_keys` does the same for the rows of a list of keys: they are removed
 ///   and copied in one transaction, and a copied row replaces every row that it
 ///   shares a unique value with.
+/// - Where rows belong to an owner in another table, `apply` does for the keys
+///   of the batch what `copy_keys` does: images don't tell whose a row is.
 /// - `apply` brings every key of the batch to its image, in one transaction,
 ///   and returns when it is committed. Applying a batch again changes nothing.
 /// - Both are all or nothing, and are repeated by the sink itself after a
@@ -51,6 +53,19 @@ pub trait RowSink: Send + Sync {
     /// source has.
     fn copy_keys(&self, keys: &[Key])
     -> impl Future<Output = Result<CopiedRows, CopyError>> + Send;
+
+    /// Returns the keys of the source's rows that name one of `owners`, in the
+    /// source's order from `from` on, itself included; `limit` at most.
+    ///
+    /// There are none where rows have no owners.
+    fn keys_of_owners(
+        &self,
+        _owners: &[Key],
+        _from: Option<&Key>,
+        _limit: usize,
+    ) -> impl Future<Output = Result<Vec<Key>, CopyError>> + Send {
+        std::future::ready(Ok(Vec::new()))
+    }
 
     /// Applies changes.
     fn apply(&self, batch: &Batch) -> impl Future<Output = Result<Applied, CopyError>> + Send;

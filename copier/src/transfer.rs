@@ -9,7 +9,7 @@ use mysql_async::{Conn, Error as DriverError, prelude::Queryable};
 use oxferry_schema::{Key, KeyRange};
 
 use crate::{
-    Applied, Batch, Connections, CopiedRows, CopyError, CopyPlan, Mark, RowSink,
+    Applied, Batch, Connections, CopiedRows, CopyError, CopyPlan, Mark, RowFilter, RowSink,
     connections::Pair,
     sink::{fault, writer::Writer},
 };
@@ -18,10 +18,12 @@ mod documents;
 mod encode;
 mod load;
 mod locate;
+mod owned;
 mod read;
 mod unit;
 
 use load::LoadStatement;
+use owned::{OwnedKeys, Removal};
 use read::Reader;
 use unit::{TransferUnit, What};
 
@@ -122,6 +124,16 @@ impl TransferSink {
         self.writer.apply_on(conn, batch, limit).await
     }
 
+    /// Removes all of the plan's rows from the target.
+    ///
+    /// # Errors
+    ///
+    /// As [`RowSink::apply`].
+    pub async fn remove_all(&self) -> Result<(), CopyError> {
+        let writer = &self.writer;
+        self.target.run(&Removal { writer }).await
+    }
+
     /// Returns the statement to load with, where that is a way to go.
     fn load(&self) -> Option<&LoadStatement> {
         self.load
@@ -175,11 +187,38 @@ impl RowSink for TransferSink {
         copied.map_err(|(_, error)| error)
     }
 
+    async fn keys_of_owners(
+        &self,
+        owners: &[Key],
+        from: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Key>, CopyError> {
+        let plan = &self.writer.plan;
+        let Some(side) = plan.filter().and_then(RowFilter::owner) else {
+            return Ok(Vec::new());
+        };
+        let unit = OwnedKeys {
+            plan,
+            side,
+            owners,
+            from,
+            limit,
+        };
+        self.source.run(&unit).await
+    }
+
     async fn apply(&self, batch: &Batch) -> Result<Applied, CopyError> {
         if batch.changes.is_empty() {
             return Ok(Applied::default());
         }
         let _turn = self.writer.batch_turn().await;
+        let filter = self.writer.plan.filter();
+        if filter.is_some_and(RowFilter::is_by_keys) {
+            let keys: Vec<Key> = batch.changes.iter().map(|c| c.key.clone()).collect();
+            let upserts = usize::try_from(self.copy_keys(&keys).await?.rows).unwrap_or(keys.len());
+            let deletes = keys.len().saturating_sub(upserts);
+            return Ok(Applied { upserts, deletes });
+        }
         fault::run(&self.target, &self.writer.batch(batch)).await
     }
 }

@@ -12,20 +12,22 @@ use std::{
 use mysql_async::{Conn, OptsBuilder, Pool, PoolConstraints, PoolOpts};
 use oxferry_binlog::FilePosition;
 use oxferry_copier::{
+    Access, RowFilter,
     engine::{self, TableId},
     pipeline::Handle,
 };
-use oxferry_schema::{Ident, Remedy, Table, TableName};
+use oxferry_schema::{Ident, KeyRange, Remedy, Table, TableName};
 use oxferry_throttle::Pacer;
 use oxferry_verifier::{
-    Clean, CompareError, ExpressionError, Feed, FeedError, Fingerprints, KeyOrder, Repair,
-    RepairRows, RowExpressions, SideTable, TableSide, Touched, TouchedLimits, Verified, Verify,
-    VerifyConfig, spots_agree,
+    Clean, CompareError, ExpressionError, Feed, FeedError, FingerprintError, Fingerprints,
+    KeyOrder, Repair, RepairRows, RowExpressions, SideFilter, SideTable, TableSide, Touched,
+    TouchedLimits, Verified, Verify, VerifyConfig, spots_agree,
 };
 
 use super::{
     Job, JobTable, Kind, Prepared, PreparedTable, Script, Site,
     ranges::{Copied, JobRanges},
+    rows::{no_rows, side_filters},
 };
 use crate::{
     args::VerifyMode,
@@ -173,6 +175,42 @@ impl Comparison {
         self.finish_with(verify, &sides).await
     }
 
+    /// Compares the rows that the target gets last, once it has them.
+    ///
+    /// # Errors
+    ///
+    /// A failure that names the table.
+    pub(crate) async fn check_last_rows<K: Kind>(
+        &self,
+        script: &Script<'_, K>,
+        name_of: impl Fn(&TableName) -> TableName,
+    ) -> Result<(), Failure> {
+        if self.verify.is_none() {
+            return Ok(());
+        }
+        let pools = (pool(&script.job.source, 1), pool(&script.job.target, 1));
+        let comparing = &script.job.settings.comparing;
+        for (table, prepared) in script.prepared.of(script.job) {
+            if !table.rows.are_last() {
+                continue;
+            }
+            let only = side_filters(table.filter(&name_of).as_ref());
+            let pools = (&pools.0, &pools.1);
+            let (source, target) = sides_of((table, &name_of), prepared, comparing, (pools, only))?;
+            let unread = |error: FingerprintError| Failure::new(error.remedy(), error);
+            let source = source.summary(&KeyRange::ALL).await.map_err(unread)?;
+            let target = target.summary(&KeyRange::ALL).await.map_err(unread)?;
+            if source != target {
+                let why = anyhow::anyhow!(
+                    "the tenant's own rows of {} are not the same on the target",
+                    table.source.name.plain()
+                );
+                return Err(Failure::new(Remedy::Data, why));
+            }
+        }
+        Ok(())
+    }
+
     async fn finish_with<S: Fingerprints, T: Fingerprints>(
         &self,
         verify: &JobVerify,
@@ -219,8 +257,7 @@ fn all_sides(
     let comparing = &job.settings.comparing;
     tables
         .map(|(table, prepared)| {
-            let name = name_of(&table.source.name);
-            sides((table, name), prepared, comparing, (&source, &target))
+            sides((table, &name_of), prepared, comparing, (&source, &target))
         })
         .collect()
 }
@@ -232,10 +269,27 @@ fn pool(site: &Site, sessions: usize) -> Pool {
 }
 
 fn sides(
-    (table, source_name): (&JobTable, TableName),
+    (table, name_of): (&JobTable, &dyn Fn(&TableName) -> TableName),
     prepared: &PreparedTable,
     comparing: &Comparing,
-    (source_pool, target_pool): (&Pool, &Pool),
+    pools: (&Pool, &Pool),
+) -> Result<(TableSide, TableSide), Failure> {
+    let only = if table.rows.are_last() {
+        (no_rows(), no_rows())
+    } else {
+        side_filters(table.filter(name_of).as_ref())
+    };
+    sides_of((table, name_of), prepared, comparing, (pools, only))
+}
+
+/// Both sides' pools of sessions, and which rows of each side are compared.
+type Pools<'a> = ((&'a Pool, &'a Pool), (SideFilter, SideFilter));
+
+fn sides_of(
+    (table, name_of): (&JobTable, &dyn Fn(&TableName) -> TableName),
+    prepared: &PreparedTable,
+    comparing: &Comparing,
+    ((source_pool, target_pool), (source_only, target_only)): Pools<'_>,
 ) -> Result<(TableSide, TableSide), Failure> {
     let (compressed, forced) = (
         comparing.compressed(&table.source.name),
@@ -247,18 +301,23 @@ fn sides(
     check_compressed(&pairs, compressed)?;
     let left_out: Vec<Ident> = compressed.iter().map(|(name, _)| name.clone()).collect();
     let row = RowExpressions::new(&pairs, &table.key.columns, &left_out)?;
+    let filter = table.filter(name_of);
     let source = SideTable {
-        name: source_name,
+        name: name_of(&table.source.name),
         key: prepared.plan.source_side().clone(),
-        index: Some(match forced {
-            Some(index) => existing(&table.source, index, "source")?,
-            None => table.key.index.clone(),
-        }),
+        index: match (forced, filter.as_ref().map(RowFilter::access)) {
+            (Some(index), _) => Some(existing(&table.source, index, "source")?),
+            (None, None) => Some(table.key.index.clone()),
+            (None, Some(Access::Index(index))) => Some(index.clone()),
+            (None, Some(Access::Any)) => None,
+        },
     };
     let key = prepared.plan.target_side().clone();
-    let index = match forced {
-        Some(index) => Some(index_named(prepared, index)?),
-        None => index_over(&prepared.target, key.columns()),
+    let index = match (forced, &filter) {
+        (Some(index), _) => Some(index_named(prepared, index)?),
+        (None, None) => index_over(&prepared.target, key.columns()),
+        // The index of a tenant's rows may be still to come on the target.
+        (None, Some(_)) => None,
     };
     let target = SideTable {
         name: table.target.clone(),
@@ -270,8 +329,8 @@ fn sides(
         side.with_compressed(compressed.to_vec())
     };
     Ok((
-        side(source_pool, source, row.source()),
-        side(target_pool, target, row.target()),
+        side(source_pool, source, row.source()).with_filter(source_only),
+        side(target_pool, target, row.target()).with_filter(target_only),
     ))
 }
 

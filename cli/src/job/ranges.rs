@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use oxferry_copier::{Chunker, Connections, CopyError, TableChunker};
+use oxferry_copier::{Chunker, Connections, CopyError, RowFilter, TableChunker};
 use oxferry_schema::{Ident, Key, KeyRange, KeySide, TableName};
 use oxferry_verifier::{FeedError, Ranges};
 
@@ -107,6 +107,7 @@ struct TableRanges {
     table: TableName,
     index: Ident,
     side: KeySide,
+    filter: Option<RowFilter>,
     rows: u64,
     copied: Copied,
     next: Next,
@@ -129,6 +130,7 @@ impl JobRanges {
             table: table.source.name.clone(),
             index: table.key.index.clone(),
             side: ready.plan.source_side().clone(),
+            filter: table.filter(&TableName::clone),
             rows: (bytes / table.row_bytes().max(1)).clamp(1, ROWS_MAX),
             copied: copied.clone(),
             next: Next::Known(Vec::new().into_iter()),
@@ -157,6 +159,7 @@ impl TableRanges {
             self.side.clone(),
             vec![KeyRange::ALL],
         )
+        .with_filter(self.filter.clone())
     }
 
     async fn next(&mut self) -> Result<Option<KeyRange>, FeedError> {

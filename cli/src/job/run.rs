@@ -12,11 +12,13 @@ use std::{
 use oxferry_binlog::{MysqlStream, StreamConfig, StreamError};
 use oxferry_copier::{
     ChunkLimits, ChunkSizer, CopyError, CopyPlan, TableChunker,
-    engine::{EngineConfig, TablePlan},
+    engine::{EngineConfig, TableId, TablePlan},
     gaps,
-    pipeline::{self, Counts, Driver, Handle, Parts, ServerBarrier, Stopped, TableSetup},
+    pipeline::{
+        self, Counts, Driver, Handle, Ownership, Parts, ServerBarrier, Stopped, TableSetup,
+    },
 };
-use oxferry_schema::Remedy;
+use oxferry_schema::{Remedy, TableName};
 use oxferry_verifier::Touched;
 use tokio::task::{JoinError, JoinHandle};
 
@@ -27,6 +29,7 @@ use super::{
     progress::{Progress, Snapshot},
     ranges::{Copied, NotingChunker},
     rest::{AtRest, JobBarrier},
+    sieve::Sieved,
     throttling::Throttling,
 };
 use crate::{
@@ -52,7 +55,7 @@ const CURRENT_EVERY: Duration = Duration::from_millis(250);
 /// How long work in flight is waited for when the job ends early.
 const WIND_DOWN_MAX: Duration = Duration::from_secs(60);
 
-type JobDriver<K> = Driver<MysqlStream, NotingChunker, <K as Kind>::Sink, JobBarrier>;
+type JobDriver<K> = Driver<Sieved<MysqlStream>, NotingChunker, <K as Kind>::Sink, JobBarrier>;
 type JobTableSetup<K> = TableSetup<NotingChunker, <K as Kind>::Sink>;
 type DriverTask = JoinHandle<Result<pipeline::Progress, CopyError>>;
 
@@ -191,7 +194,7 @@ async fn start<K: Kind>(
     let stream = MysqlStream::open(stream, prepared.start.clone(), sources.collect()).await?;
     let barrier = ServerBarrier::new(job.source.opts("barrier"), job.marks.clone(), BARRIER_MAX);
     let parts = Parts {
-        stream,
+        stream: Sieved::new(stream, job),
         barrier: JobBarrier::new(barrier, at_rest),
         config: engine_config(job, prepared),
         start: prepared.start.clone(),
@@ -255,14 +258,19 @@ impl<K: Kind> TableRun<'_, K> {
         let Self { table, ready, .. } = self;
         let (mode, closed) = (ready.plan.mode(), ready.progress.closed.clone());
         let connections = Arc::clone(&prepared.source);
-        let left = gaps(&closed);
+        let left = if table.rows.are_last() {
+            Vec::new()
+        } else {
+            gaps(&closed)
+        };
         let chunker = TableChunker::new(
             connections,
             &table.source.name,
             table.key.index.clone(),
             ready.plan.source_side().clone(),
             left,
-        );
+        )
+        .with_filter(table.filter(&TableName::clone));
         TableSetup {
             name: table.source.name.clone(),
             plan: if prepared.resumed {
@@ -278,6 +286,24 @@ impl<K: Kind> TableRun<'_, K> {
                 rows_copied: ready.progress.rows_copied,
                 changes_applied: ready.progress.changes_applied,
             },
+            ownership: self.ownership(job),
+        }
+    }
+}
+
+impl<K: Kind> TableRun<'_, K> {
+    /// Says which rows belong to which, where only a tenant's are the job's.
+    fn ownership(&self, job: &Job) -> Ownership {
+        let mut place = job.tables.iter();
+        let place = place.position(|table| table.source.name == self.table.source.name);
+        let others = job.tables.iter().enumerate();
+        let owns = others.filter_map(|(at, other)| {
+            let owned = other.rows.owned()?;
+            (Some(owned.owner) == place).then(|| (TableId(at), owned.owner_key.clone()))
+        });
+        Ownership {
+            owned: self.table.rows.owned().is_some(),
+            owns: owns.collect(),
         }
     }
 }

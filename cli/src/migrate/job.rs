@@ -149,6 +149,7 @@ impl JobTable {
             source: self.source.clone(),
             key: self.key.clone(),
             target: self.names.shadow.clone(),
+            rows: crate::job::Rows::All,
         }
     }
 

@@ -20,9 +20,10 @@ impl Move {
         raise_auto_increments(&self.core, &mut target, locked).await?;
         self.blueprint.finish(&mut target).await?;
         let keys = self.blueprint.tables.iter().flat_map(|t| &t.foreign_keys);
-        // Of the others, the source itself has seen to it.
+        // Of the others, the source itself has seen to it, unless a parent may
+        // be another tenant's.
         let apart: Vec<ForeignKey> = keys
-            .filter(|key| !self.blueprint.moves_parent(key))
+            .filter(|key| self.tenant.is_some() || !self.blueprint.moves_parent(key))
             .cloned()
             .collect();
         let orphans = self.blueprint.orphans(&mut target, &apart).await?;

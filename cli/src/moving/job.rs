@@ -13,13 +13,14 @@ use super::{
     preflight::{self, Asked},
     reverse,
     start::{self, Found, Start},
+    tenant::{self, Tenant},
     watch::Guard,
 };
 use crate::{
     args::{LoadMode, MoveArgs, OnOff, SelectArgs, TargetTables},
     comparing::Comparing,
     failure::{Failure, remedied},
-    job::{Job, JobTable, Problem, Settings, Site, refuse, table_exists},
+    job::{Job, JobTable, Problem, Rows, Settings, Site, refuse, table_exists},
 };
 
 remedied!(
@@ -33,6 +34,8 @@ remedied!(
 pub(crate) struct Move {
     pub(crate) core: Job,
     pub(super) args: MoveArgs,
+    /// Whose rows alone are moved, if so.
+    pub(super) tenant: Option<Tenant>,
     pub(super) selection: Selection,
     /// The source's tables with what hangs on them, in the order of `core`.
     pub(super) parts: Vec<Part>,
@@ -57,6 +60,7 @@ impl Move {
     /// the problems, each of which has been logged.
     pub(super) async fn look(args: MoveArgs, sites: Sites) -> Result<(Self, Conn), Failure> {
         let wanted = wanted(&args.select)?;
+        let tenant = Tenant::parse(&args.tenant)?;
         let Sites { source, target } = sites;
         let mut source_conn = source.connect("preflight").await?;
         let mut target_conn = target.connect("preflight").await?;
@@ -67,12 +71,21 @@ impl Move {
         };
         let found = read_found(&mut source_conn).await?;
         let selection = Selection::choose(&found, &wanted, sides).map_err(estate_problems)?;
-        let parts = read_parts(&mut source_conn, &selection).await?;
+        let mut parts = read_parts(&mut source_conn, &selection).await?;
         let databases = selection.source_databases();
         let left_behind = LeftBehind::read(&mut source_conn, &databases).await?;
-        let tables = tables(&selection, &parts)?;
+        let mut tables = tables(&selection, &parts)?;
+        if let Some(tenant) = &tenant {
+            tables = tenant.place(tables)?;
+            let place = |part: &Part| {
+                let mut placed = tables.iter();
+                placed.position(|table| table.source.name == part.table.name)
+            };
+            parts.sort_by_key(place);
+        }
         let source_is_read_only = source.info.read_only || source.info.super_read_only;
-        let core = core(&args, (source, target), tables)?;
+        let lines = tenant.as_ref().map(Tenant::lines).unwrap_or_default();
+        let core = core(&args, (source, target), (tables, lines))?;
         let seen = (&mut source_conn, &mut target_conn);
         check(&args, &core, &parts, seen).await?;
         let load = match args.load {
@@ -91,6 +104,7 @@ impl Move {
             },
             core,
             args,
+            tenant,
             selection,
             parts,
             left_behind,
@@ -279,8 +293,11 @@ impl Move {
     }
 
     /// The rows of a table that are moved.
-    pub(super) fn filtered(&self, _table: &JobTable, plan: CopyPlan) -> Result<CopyPlan, Failure> {
-        Ok(plan)
+    pub(super) fn filtered(table: &JobTable, plan: CopyPlan) -> CopyPlan {
+        match table.filter(&TableName::clone) {
+            Some(filter) => plan.with_filter(filter),
+            None => plan,
+        }
     }
 }
 
@@ -306,7 +323,8 @@ async fn check(
     let seen = (&facts, target_conn);
     problems.extend(reverse::check(args, core, parts, seen).await?);
     refuse(&problems)?;
-    for note in preflight::notes(parts, &children) {
+    let notes = preflight::notes(parts, &children).into_iter();
+    for note in notes.chain(tenant::notes(&core.tables)) {
         tracing::warn!("{note}");
     }
     Ok(())
@@ -381,6 +399,7 @@ fn tables(selection: &Selection, parts: &[Part]) -> Result<Vec<JobTable>, Failur
                 source: part.table.clone(),
                 key,
                 target: chosen.target.clone(),
+                rows: Rows::All,
             }),
             Err(error) => problems.push(Problem {
                 what: error.to_string(),
@@ -396,7 +415,7 @@ fn tables(selection: &Selection, parts: &[Part]) -> Result<Vec<JobTable>, Failur
 fn core(
     args: &MoveArgs,
     (source, target): (Site, Site),
-    tables: Vec<JobTable>,
+    (tables, rows): (Vec<JobTable>, Vec<String>),
 ) -> Result<Job, Failure> {
     let first = tables.iter().min_by_key(|table| &table.source.name);
     let Some(first) = first else {
@@ -415,6 +434,7 @@ fn core(
         .map(|table| format!("{} to {}", table.source.name.plain(), table.target.plain()))
         .collect();
     lines.sort();
+    lines.extend(rows);
     let sources = tables.iter().map(|table| table.source.name.clone());
     let identity = JobIdentity::moving(sources.collect(), lines);
     Ok(Job {

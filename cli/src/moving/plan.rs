@@ -1,8 +1,8 @@
 //! `oxferry plan move`: every check of the real run, and what would happen.
 
-use oxferry_copier::engine::Mode;
+use oxferry_copier::{DeferredIndexes, engine::Mode};
 
-use super::{Locks, Sites, job::Move, prepare, start::Start, switching};
+use super::{Locks, Sites, job::Move, prepare, start::Start, switching, tenant};
 use crate::{args::MoveArgs, failure::Failure, job::bytes_text};
 
 /// Names of what stays behind, at most, a kind.
@@ -52,16 +52,20 @@ fn say_start(start: &Start) {
 fn say_tables(job: &Move) -> Result<(), Failure> {
     for table in &job.core.tables {
         let columns = prepare::columns(table, &table.source);
-        let deferred = columns.deferred(&table.source);
+        let deferred = match table.rows.owned() {
+            None => columns.deferred(&table.source),
+            Some(_) => DeferredIndexes::none(&table.source),
+        };
         let mut bare = table.source.clone();
         bare.indexes
             .retain(|index| !deferred.names().any(|name| *name == index.name));
         bare.name = table.target.clone();
-        let plan = job.filtered(table, columns.plan(&bare)?)?;
+        let plan = Move::filtered(table, columns.plan(&bare)?);
         let mode = match plan.mode() {
             Mode::Ranged => "ranged",
             Mode::Ordered => "ordered",
         };
+        let (rows, read_by) = tenant::told(table);
         let deferred: Vec<&str> = deferred.names().map(|name| name.as_str()).collect();
         tracing::info!(
             table = %table.source.name.plain(),
@@ -69,6 +73,8 @@ fn say_tables(job: &Move) -> Result<(), Failure> {
             made = job.makes(&table.target),
             key = %table.key.index.as_str(),
             mode,
+            rows,
+            read_by,
             rows_about = table.source.row_estimate,
             disk_needed = %bytes_text(table.source.size_bytes),
             indexes_built_later = %deferred.join(", "),

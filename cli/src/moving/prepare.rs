@@ -8,7 +8,7 @@ use oxferry_schema::{Remedy, Table, TableName};
 use oxferry_state::{Checkpoint, Phase, TableProgress};
 use oxferry_verifier::ColumnPair;
 
-use super::{job::Move, marks, start::Start};
+use super::{job::Move, marks, sink::MoveSink, start::Start};
 use crate::{
     args::OnOff,
     failure::Failure,
@@ -115,7 +115,15 @@ async fn resume(
     make_sentinel(&job.core, conn, saver, checkpoint.postponed).await?;
     let mut tables = Vec::with_capacity(job.core.tables.len());
     for (table, progress) in job.core.tables.iter().zip(&checkpoint.tables) {
-        tables.push(resumed_table(job, table, progress.clone(), conn).await?);
+        tables.push(resumed_table(table, progress.clone(), conn).await?);
+    }
+    // A run that died at its switch may have brought them.
+    for (table, ready) in job.core.tables.iter().zip(&tables) {
+        if table.rows.are_last() {
+            let connections = (Arc::clone(&source), Arc::clone(&target));
+            let sink = MoveSink::new(connections, ready.plan.clone(), job.transfer.clone());
+            sink.remove_all().await?;
+        }
     }
     Ok(Prepared {
         source,
@@ -134,14 +142,17 @@ async fn fresh_table(
 ) -> Result<PreparedTable, Failure> {
     let finished = read_target(conn, &table.target).await?;
     let columns = columns(table, &finished);
-    let deferred = if job.args.defer_indexes == OnOff::On && job.makes(&table.target) {
+    // Rows that are read again when their owner changes are of no one moment,
+    // at which a unique index could be built.
+    let defers = job.args.defer_indexes == OnOff::On && table.rows.owned().is_none();
+    let deferred = if defers && job.makes(&table.target) {
         columns.deferred(&finished)
     } else {
         DeferredIndexes::none(&finished)
     };
     deferred.drop_all(connections).await?;
     let bare = read_target(conn, &table.target).await?;
-    let plan = job.filtered(table, columns.plan(&bare)?)?;
+    let plan = Move::filtered(table, columns.plan(&bare)?);
     Ok(PreparedTable {
         progress: columns.begin(&plan, &finished, &deferred),
         pairs: pairs(table, &bare),
@@ -153,7 +164,6 @@ async fn fresh_table(
 }
 
 async fn resumed_table(
-    job: &Move,
     table: &JobTable,
     progress: TableProgress,
     conn: &mut Conn,
@@ -170,7 +180,7 @@ async fn resumed_table(
         columns.deferred(&finished)
     };
     Ok(PreparedTable {
-        plan: job.filtered(table, columns.plan(&bare)?)?,
+        plan: Move::filtered(table, columns.plan(&bare)?),
         pairs: pairs(table, &bare),
         new_uniques: columns.new_uniques(&bare),
         target: bare,

@@ -3,16 +3,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use oxferry_copier::TransferSink;
 use oxferry_cutover::{AfterSwitch, Leftover, LockedSource, SwitchError, SwitchFinish, switch};
-use oxferry_schema::Remedy;
+use oxferry_schema::{Remedy, TableName};
 use oxferry_state::{Phase, TargetServer};
 use oxferry_verifier::Verified;
 
-use super::{Names, clean_up, job::Move, reverse, switching, watch};
+use super::{Names, clean_up, job::Move, reverse, sink::MoveSink, switching, watch};
 use crate::{
     failure::Failure,
-    job::{Kind, Prepared, PreparedTable, Script, Sink, TakenOver},
+    job::{Kind, Prepared, PreparedTable, Script, TakenOver},
 };
 
 /// Changes that may be left to apply when the source is shut.
@@ -25,24 +24,13 @@ const QUIET_MAX: Duration = Duration::from_secs(5);
 /// How often a pause looks whether the job ends.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-impl Sink for TransferSink {
-    fn set_exclusive(&self) {
-        Self::set_exclusive(self);
-    }
-}
-
 impl Kind for Move {
-    type Sink = TransferSink;
+    type Sink = MoveSink;
 
-    fn sink(&self, prepared: &Prepared, table: &PreparedTable) -> Arc<TransferSink> {
-        let (source, target) = (Arc::clone(&prepared.source), Arc::clone(&prepared.target));
+    fn sink(&self, prepared: &Prepared, table: &PreparedTable) -> Arc<MoveSink> {
+        let connections = (Arc::clone(&prepared.source), Arc::clone(&prepared.target));
         let settings = self.transfer.clone();
-        Arc::new(TransferSink::new(
-            source,
-            target,
-            table.plan.clone(),
-            settings,
-        ))
+        Arc::new(MoveSink::new(connections, table.plan.clone(), settings))
     }
 
     async fn watch(&self, script: &Script<'_, Self>) -> Failure {
@@ -135,12 +123,14 @@ impl Takeover<'_> {
             ..
         } = self.script;
         self.script.at_rest.set(true);
+        let name_of = |table: &TableName| locked.name_of(table).clone();
+        kind.read_from(self.script, &name_of);
         handle.reach(locked.through.clone()).await?;
         handle.settle().await?;
-        let name_of = |table: &oxferry_schema::TableName| locked.name_of(table).clone();
         let evidence = comparison.finish_at_rest(self.script, name_of).await?;
         handle.hold().await?;
         self.completed = true;
+        kind.bring_last_rows(self.script, locked).await?;
         kind.complete_targets(locked).await?;
         let mut conn = kind.core.target.connect("watch").await?;
         let written = kind.core.target.position(&mut conn).await?;
@@ -160,6 +150,7 @@ impl Takeover<'_> {
         let kind = self.script.kind;
         let mut target = kind.core.target.connect("undo").await?;
         kind.detach(&mut target).await?;
+        kind.remove_last_rows(self.script).await?;
         self.completed = false;
         Ok(self.script.handle.release().await?)
     }
@@ -247,6 +238,7 @@ impl SwitchFinish for Takeover<'_> {
     }
 
     async fn release(&mut self) {
+        self.script.kind.read_from(self.script, &TableName::clone);
         self.script.at_rest.set(false);
         self.script.kind.guard.resume();
         if let Err(failure) = self.undo().await {

@@ -29,6 +29,7 @@ mod resume;
 mod reverse;
 mod settings;
 mod several;
+mod tenant;
 mod verify;
 mod watched;
 mod world;

@@ -97,7 +97,7 @@ where
         let quiet = self.engine.in_flight().batches == 0 && !self.redoing;
         let ready = self
             .waiters
-            .take_ready(&self.engine, &dispatched.file, quiet);
+            .take_ready((&self.engine, &self.owners), &dispatched.file, quiet);
         for (goal, reply) in ready {
             match goal {
                 // Applied is half of it: the source must show it to others too.
@@ -108,13 +108,16 @@ where
                         barrier.pass(&through).await.map(|()| Done::Settled(reply))
                     }));
                 }
-                Goal::Dispatched(_) | Goal::Quiet | Goal::Copied => answer(reply, ()),
+                Goal::Dispatched(_) | Goal::Found(_) | Goal::Quiet | Goal::Copied => {
+                    answer(reply, ());
+                }
             }
         }
     }
 
     fn find_consistent_point(&mut self) {
-        if self.consistent.is_empty() || self.changed || !self.engine.is_idle() {
+        let is_idle = self.engine.is_idle() && self.owners.first_unapplied().is_none();
+        if self.consistent.is_empty() || self.changed || !is_idle {
             return;
         }
         self.engine.set_applying(false);
@@ -124,7 +127,7 @@ where
     }
 
     pub(super) fn progress(&mut self) -> Progress {
-        self.tracker.advance(self.engine.resume_seq().0);
+        self.tracker.advance(self.resume_seq());
         let tables = self.tables.iter().enumerate().map(|(table, work)| {
             let now = self.engine.progress(TableId(table)).unwrap_or_default();
             TableState {

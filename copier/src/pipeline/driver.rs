@@ -18,12 +18,13 @@ use super::{
     barrier::Barrier,
     commands::answer,
     handle::{Command, Progress, Status},
+    owners::{Look, Owners, PAGE_MAX},
     table::{TableSetup, TableWork},
     waiters::Waiters,
 };
 use crate::{
     Batch, Chunker, CopyError, KeyedChange, RowSink,
-    engine::{Action, BarrierId, BatchId, ChunkId, Engine, TableId, TxnSeq},
+    engine::{Action, BarrierId, BatchId, ChunkId, Engine, Repair, TableId, TxnSeq},
 };
 
 /// Is told the table and the key of every change, when it is dispatched.
@@ -49,8 +50,15 @@ pub(super) enum Done<C> {
     Repaired {
         id: ChunkId,
         rows: u64,
+        /// The table, if these are rows that follow their owner.
+        owned: Option<TableId>,
     },
     Batch(BatchId),
+    /// Rows of a table that name owners which came or went.
+    Owned {
+        table: TableId,
+        keys: Vec<Key>,
+    },
     Settled(oneshot::Sender<()>),
     Redone,
 }
@@ -70,11 +78,14 @@ pub struct Driver<S, C, K, B> {
     stream: S,
     pub(super) barrier: Arc<B>,
     pub(super) tables: Vec<TableWork<C, K>>,
+    pub(super) owners: Owners,
     pub(super) tracker: ResumeTracker,
     /// The transaction whose changes come next.
     seq: TxnSeq,
     /// Whether the transaction `seq` has shown a change of ours.
     pub(super) changed: bool,
+    /// The GTID of that transaction, as far as it is known.
+    under_way: Option<Gtid>,
     observer: ChangeObserver,
     commands: mpsc::Receiver<Command>,
     pub(super) status: watch::Sender<Status>,
@@ -118,14 +129,19 @@ where
         (commands, status): (mpsc::Receiver<Command>, watch::Sender<Status>),
     ) -> Self {
         let (plans, tables): (Vec<_>, Vec<_>) = tables.into_iter().map(TableWork::new).unzip();
+        let owned = tables.iter().enumerate();
+        let owned = owned.filter(|(_, work)| work.ownership.owned);
+        let owned: Vec<_> = owned.map(|(table, _)| TableId(table)).collect();
         Self {
             engine: Engine::new(parts.config, plans),
+            owners: Owners::new(owned),
             stream: parts.stream,
             barrier: Arc::new(parts.barrier),
             tables,
             tracker: ResumeTracker::new(parts.start),
             seq: TxnSeq(1),
             changed: false,
+            under_way: None,
             observer,
             commands,
             status,
@@ -198,12 +214,17 @@ where
     /// looked for at the end of a transaction only.
     fn reads_stream(&self) -> bool {
         let looks_for_consistent = !self.consistent.is_empty() && !self.changed;
-        !self.stopping && !self.resting && self.engine.accepts_changes() && !looks_for_consistent
+        let has_room = self.engine.accepts_changes() && !self.owners.is_full();
+        !self.stopping && !self.resting && has_room && !looks_for_consistent
     }
 
     fn start_work(&mut self) {
         if self.stopping {
             return;
+        }
+        while let Some(look) = self.owners.next() {
+            let work = self.look_for_owned(look);
+            self.work.push(work);
         }
         while let Some(action) = self.engine.poll() {
             let work = self.action(action);
@@ -234,6 +255,35 @@ where
         }))
     }
 
+    /// Looks for rows once their owners' comings and goings are visible.
+    fn look_for_owned(&self, look: Look) -> BoxFuture<'static, Result<Done<C>, CopyError>> {
+        let (sink, seen) = (self.sink(look.table), self.seen());
+        Box::pin(async move {
+            seen.await?;
+            let Look {
+                table,
+                owners,
+                from,
+            } = look;
+            let keys = sink
+                .keys_of_owners(&owners, from.as_ref(), PAGE_MAX)
+                .await?;
+            Ok(Done::Owned { table, keys })
+        })
+    }
+
+    /// Waits until everything dispatched by now is visible, the transaction
+    /// under way included. Without GTIDs the barrier's own commit comes after
+    /// that one's anyway.
+    fn seen(&self) -> BoxFuture<'static, Result<(), CopyError>> {
+        let barrier = Arc::clone(&self.barrier);
+        let mut through = self.tracker.dispatched().clone();
+        if let (Some(gtids), Some(gtid)) = (&mut through.gtids, &self.under_way) {
+            gtids.insert(gtid);
+        }
+        Box::pin(async move { barrier.pass(&through).await })
+    }
+
     fn action(&self, action: Action) -> BoxFuture<'static, Result<Done<C>, CopyError>> {
         match action {
             Action::Barrier { id } => {
@@ -261,17 +311,25 @@ where
             }
             Action::CopyKeys { chunk, table, keys } => {
                 let sink = self.sink(table);
+                let owned = self.owners.is_page(table, &keys).then_some(table);
                 Box::pin(async move {
                     let copied = sink.copy_keys(&keys).await?;
                     Ok(Done::Repaired {
                         id: chunk,
                         rows: copied.rows,
+                        owned,
                     })
                 })
             }
             Action::Apply { id, table, batch } => {
                 let sink = self.sink(table);
-                Box::pin(async move { sink.apply(&batch).await.map(|_| Done::Batch(id)) })
+                let seen = self.is_owned(table).then(|| self.seen());
+                Box::pin(async move {
+                    if let Some(seen) = seen {
+                        seen.await?;
+                    }
+                    sink.apply(&batch).await.map(|_| Done::Batch(id))
+                })
             }
         }
     }
@@ -311,7 +369,13 @@ where
                     work.sizer.handle_chunk(rows, took);
                 }
             }
-            Done::Repaired { id, rows } => self.engine.handle_chunk_copied(id, rows),
+            Done::Repaired { id, rows, owned } => {
+                self.engine.handle_chunk_copied(id, rows);
+                if let Some(table) = owned {
+                    self.owners.handle_copied(table);
+                }
+            }
+            Done::Owned { table, keys } => self.handle_owned(table, keys),
             Done::Batch(id) => self.engine.handle_batch_applied(id),
             Done::Settled(reply) => answer(reply, ()),
             Done::Redone => {
@@ -321,11 +385,37 @@ where
         }
     }
 
+    fn is_owned(&self, table: TableId) -> bool {
+        let work = self.tables.get(table.0);
+        work.is_some_and(|work| work.ownership.owned)
+    }
+
+    /// Rows that name an owner which came or went are copied again.
+    fn handle_owned(&mut self, table: TableId, keys: Vec<Key>) {
+        let keys = self.owners.handle_found(table, keys, PAGE_MAX);
+        for key in &keys {
+            (self.observer)(table.0, key);
+        }
+        if !keys.is_empty() {
+            self.engine.repair(table, Repair::Keys(keys));
+        }
+    }
+
+    /// Returns the first transaction that is not wholly on the target.
+    pub(super) fn resume_seq(&self) -> u64 {
+        let resume = self.engine.resume_seq();
+        let owners = self.owners.first_unapplied();
+        owners.map_or(resume, |first| first.min(resume)).0
+    }
+
     fn handle_event(&mut self, event: StreamEvent) -> Result<(), CopyError> {
         match event {
-            StreamEvent::Rows { table, changes } => changes
-                .into_iter()
-                .try_for_each(|change| self.handle_row(table, change)),
+            StreamEvent::Rows { table, changes } => {
+                self.under_way = self.stream.under_way().or_else(|| self.under_way.take());
+                changes
+                    .into_iter()
+                    .try_for_each(|change| self.handle_row(table, change))
+            }
             StreamEvent::Commit { end, gtid } => {
                 self.handle_commit(end, gtid);
                 Ok(())
@@ -356,18 +446,26 @@ where
     fn handle_commit(&mut self, end: FilePosition, gtid: Option<Gtid>) {
         self.engine.handle_commit(self.seq);
         // As many ends are remembered as changes are held: bounded (I8).
-        let begins = self.engine.begins_with(self.seq);
+        let begins = self.engine.begins_with(self.seq) || self.owners.begins_with(self.seq);
         self.tracker.record(self.seq.0, end, gtid, begins);
-        self.tracker.advance(self.engine.resume_seq().0);
+        self.tracker.advance(self.resume_seq());
         self.seq = TxnSeq(self.seq.0 + 1);
         self.changed = false;
+        self.under_way = None;
     }
 
     fn handle_row(&mut self, table: usize, change: RowChange) -> Result<(), CopyError> {
         self.changed = true;
         let work = self.tables.get(table);
         let work = work.expect("the stream follows the job's tables only");
-        for change in KeyedChange::split(change, &work.key, &work.name)? {
+        for (owned, owner) in work.ownership.came_or_went(&change) {
+            self.owners.note(owned, self.seq, owner);
+        }
+        let is_owned = work.ownership.owned;
+        for mut change in KeyedChange::split(change, &work.key, &work.name)? {
+            if is_owned {
+                change.image = None;
+            }
             (self.observer)(table, &change.key);
             self.engine.handle_change(self.seq, TableId(table), change);
         }

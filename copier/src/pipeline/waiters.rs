@@ -3,6 +3,7 @@
 use oxferry_binlog::FilePosition;
 use tokio::sync::oneshot;
 
+use super::owners::Owners;
 use crate::engine::{Engine, TxnSeq};
 
 /// What somebody waits for.
@@ -12,6 +13,9 @@ pub(super) enum Goal {
     Applied(TxnSeq),
     /// The stream has dispatched up to this place.
     Dispatched(FilePosition),
+    /// Up to this transaction it is known which rows changed their tenant with
+    /// their owner.
+    Found(TxnSeq),
     /// No batch is in flight.
     Quiet,
     /// Every range is copied, those to repair included.
@@ -32,17 +36,26 @@ impl Waiters {
     /// batch is in flight.
     pub(super) fn take_ready(
         &mut self,
-        engine: &Engine,
+        (engine, owners): (&Engine, &Owners),
         dispatched: &FilePosition,
         quiet: bool,
     ) -> Vec<(Goal, oneshot::Sender<()>)> {
         if self.0.is_empty() {
             return Vec::new();
         }
+        for (goal, _) in &mut self.0 {
+            if matches!(goal, Goal::Dispatched(position) if dispatched >= position) {
+                *goal = Goal::Found(engine.begun());
+            }
+        }
+        let is_behind = |first: Option<TxnSeq>, seq| first.is_none_or(|first| first > seq);
         self.0
             .extract_if(.., |(goal, _)| match goal {
-                Goal::Applied(seq) => engine.resume_seq() > *seq,
-                Goal::Dispatched(position) => dispatched >= position,
+                Goal::Applied(seq) => {
+                    engine.resume_seq() > *seq && is_behind(owners.first_unapplied(), *seq)
+                }
+                Goal::Dispatched(_) => false,
+                Goal::Found(seq) => is_behind(owners.first_unfound(), *seq),
                 Goal::Quiet => quiet,
                 Goal::Copied => engine.is_copied(),
             })

@@ -35,7 +35,9 @@ impl Writer {
     pub(crate) fn new(plan: CopyPlan, mark: Option<Mark>) -> Self {
         let statements = Statements::new(&plan);
         let exclusive = AtomicBool::new(plan.is_exclusive());
-        let removes = plan.mode() == Mode::Ordered && plan.meeting() != Meeting::Replaces;
+        // With a filter, too, a row is removed and then written, in two statements.
+        let removes = plan.meeting() != Meeting::Replaces || plan.filter().is_some();
+        let removes = plan.mode() == Mode::Ordered && removes;
         Self {
             plan,
             statements,

@@ -292,7 +292,10 @@ impl PairUnit for TransferUnit<'_> {
         unsure: bool,
     ) -> Result<CopiedRows, SideError> {
         let mut course = self.course(unsure);
-        let mut reads_left = if course.reads_keys { READS_MAX } else { 1 };
+        // With a filter, another chunk may bring a unique value between the
+        // removal of the row that had it and the write.
+        let repeats = course.reads_keys || self.sink.writer.plan.filter().is_some();
+        let mut reads_left = if repeats { READS_MAX } else { 1 };
         loop {
             let done = self.write((&mut *source, &mut *target), &course).await;
             let failed = match done {

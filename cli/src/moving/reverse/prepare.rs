@@ -11,7 +11,7 @@ use super::way::Way;
 use crate::{
     comparing::Comparing,
     failure::Failure,
-    job::{Job, JobTable, Prepared, PreparedTable, Settings, Site},
+    job::{Job, JobTable, Prepared, PreparedTable, Rows, Settings, Site},
     moving::prepare::{TARGET_SESSIONS, columns, pairs},
 };
 
@@ -38,6 +38,7 @@ pub(super) async fn prepare(
             source: from,
             key,
             target: to.name.clone(),
+            rows: Rows::All,
         };
         prepared.push(prepared_table(&table, to, progress.clone())?);
         tables.push(table);

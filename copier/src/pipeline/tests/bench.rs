@@ -20,7 +20,7 @@ use crate::{
     ChunkLimits, ChunkSizer, CopyError,
     engine::{EngineConfig, Mode, TablePlan},
     fixture::{ident, key},
-    pipeline::{Counts, Handle, Parts, Progress, Status, TableSetup, pipeline},
+    pipeline::{Counts, Handle, Ownership, Parts, Progress, Status, TableSetup, pipeline},
 };
 
 type Outcome = Result<Progress, CopyError>;
@@ -108,6 +108,7 @@ impl Bench {
             sink: Arc::new(MemorySink(Arc::clone(&world))),
             sizer: ChunkSizer::new(limits, 0),
             before: Counts::default(),
+            ownership: Ownership::default(),
         };
         let (handle, driver) = pipeline(parts, vec![setup], Box::new(|_, _| ()));
         Self {

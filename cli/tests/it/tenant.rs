@@ -1,0 +1,379 @@
+//! The rows of one tenant move, and nobody else's.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use mysql_async::{Conn, Row, prelude::Queryable};
+use oxferry_testkit::{
+    server::{Schema, Server, ServerOptions, shared},
+    tool::Oxferry,
+    wait::eventually,
+};
+use tokio::task::JoinHandle;
+
+use crate::{
+    far::target_options,
+    world::{LIMIT, check_code, options},
+};
+
+/// A database with the rows of three tenants, and a server to move one to.
+struct Shops {
+    source: Schema,
+    target: Arc<Server>,
+}
+
+/// The tables of the shops: rows of tenants, and what they own.
+const TABLES: [&str; 4] = [
+    "CREATE TABLE shops (id INT PRIMARY KEY, name VARCHAR(40))",
+    "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, shop_id INT NOT NULL, note VARCHAR(40), KEY shop (shop_id))",
+    "CREATE TABLE items (id INT AUTO_INCREMENT PRIMARY KEY, order_id INT NOT NULL, amount INT, KEY (order_id))",
+    "CREATE TABLE notes (code VARCHAR(20) PRIMARY KEY, order_id INT NOT NULL, text VARCHAR(40), KEY (order_id))",
+];
+
+/// 1,000 orders of three shops, two items and a note each.
+const ROWS: [&str; 6] = [
+    "SET SESSION cte_max_recursion_depth = 10000",
+    "INSERT INTO shops VALUES (1, 'one'), (2, 'two'), (3, 'three')",
+    "INSERT INTO orders (id, shop_id, note) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) SELECT i, 1 + i % 3, CONCAT('order ', i) FROM n",
+    "INSERT INTO items (order_id, amount) SELECT id, id FROM orders",
+    "INSERT INTO items (order_id, amount) SELECT id, -id FROM orders",
+    "INSERT INTO notes SELECT CONCAT('N', id), id, 'note' FROM orders",
+];
+
+async fn run(conn: &mut Conn, statements: &[&str]) {
+    for statement in statements {
+        let done = conn.query_drop(*statement).await;
+        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+}
+
+impl Shops {
+    async fn on(source: ServerOptions, statements: &[&str]) -> Self {
+        let source = Schema::on(shared(source).await.unwrap()).await.unwrap();
+        run(&mut source.conn().await.unwrap(), statements).await;
+        let target = shared(target_options()).await.unwrap();
+        Self { source, target }
+    }
+
+    async fn new() -> Self {
+        Self::on(options(), &[&TABLES[..], &ROWS[..]].concat()).await
+    }
+
+    fn moves(&self, tenant: &str) -> Oxferry {
+        let program = env!("CARGO_BIN_EXE_oxferry");
+        let (source, target) = (self.source.server().url(), self.target.url());
+        let arguments = [
+            "move",
+            "--source",
+            &source,
+            "--target",
+            &target,
+            "--database",
+            self.source.name(),
+            "--tenant",
+            tenant,
+            "--lock-source",
+            "rename",
+            "--chunk-time",
+            "20ms",
+            "--chunk-bytes",
+            "4K",
+        ];
+        Oxferry::new(arguments).program(program)
+    }
+
+    /// The whole estate of a shop: its own row, and what its orders own.
+    fn moves_shop(&self, shop: u32) -> Oxferry {
+        let db = self.source.name();
+        let joined = |table: &str| {
+            format!(
+                "{{table=\"{db}.{table}\", column=\"order_id\", owner=\"{db}.orders\", owner_key=\"id\"}}"
+            )
+        };
+        self.moves(&format!("shop_id={shop}"))
+            .arg("--joined")
+            .arg(joined("items"))
+            .arg("--joined")
+            .arg(joined("notes"))
+            .arg("--root")
+            .arg(format!("{{table=\"{db}.shops\", column=\"id\"}}"))
+    }
+
+    async fn source(&self) -> Conn {
+        self.source.conn().await.unwrap()
+    }
+
+    async fn target(&self) -> Conn {
+        self.target.conn_to(self.source.name()).await.unwrap()
+    }
+
+    /// Checks that two queries, one on each side, find the same.
+    async fn same(&self, on_source: &str, on_target: &str) -> usize {
+        let here = texts(&mut self.source().await, on_source).await;
+        let there = texts(&mut self.target().await, on_target).await;
+        let differs = here.iter().zip(&there).find(|(here, there)| here != there);
+        assert_eq!(differs, None, "{on_source}");
+        assert_eq!(here.len(), there.len(), "{on_source}");
+        here.len()
+    }
+
+    /// Checks that the target holds a shop's rows, and nobody else's.
+    async fn check_shop(&self, shop: u32) {
+        let (orders, owned) = (
+            format!("WHERE shop_id = {shop}"),
+            format!("WHERE order_id IN (SELECT id FROM _orders_oxold WHERE shop_id = {shop})"),
+        );
+        for (table, rows) in [("orders", &orders), ("items", &owned), ("notes", &owned)] {
+            let here = format!("SELECT * FROM _{table}_oxold {rows} ORDER BY 1");
+            let found = self
+                .same(&here, &format!("SELECT * FROM {table} ORDER BY 1"))
+                .await;
+            assert!(found > 0, "{table}");
+        }
+        let here = format!("SELECT * FROM _shops_oxold WHERE id = {shop}");
+        assert_eq!(self.same(&here, "SELECT * FROM shops").await, 1);
+    }
+}
+
+async fn texts(conn: &mut Conn, query: &str) -> Vec<String> {
+    let rows: Vec<Row> = conn.query(query).await.unwrap();
+    rows.into_iter()
+        .map(|row| format!("{:?}", row.unwrap()))
+        .collect()
+}
+
+/// Sessions that change the rows of all shops until they are stopped, or shut out.
+struct Traders {
+    stop: Arc<AtomicBool>,
+    commits: Arc<AtomicU64>,
+    sessions: Vec<JoinHandle<()>>,
+}
+
+impl Traders {
+    async fn start(shops: &Shops, shop: Option<u32>, count: u64) -> Self {
+        let (stop, commits) = (Arc::default(), Arc::default());
+        let mut sessions = Vec::new();
+        for seed in 0..count {
+            let conn = shops.source().await;
+            let shared = (Arc::clone(&stop), Arc::clone(&commits));
+            sessions.push(tokio::spawn(trade(conn, (seed, shop), shared)));
+        }
+        let traders = Self {
+            stop,
+            commits,
+            sessions,
+        };
+        traders.more(20).await;
+        traders
+    }
+
+    /// Waits for so many more commits.
+    async fn more(&self, count: u64) {
+        let wanted = self.commits.load(Ordering::Relaxed) + count;
+        let commits = &self.commits;
+        let reached = eventually(LIMIT, "commits", async || {
+            (commits.load(Ordering::Relaxed) >= wanted).then_some(())
+        });
+        reached.await.unwrap();
+    }
+
+    async fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for session in self.sessions {
+            session.await.unwrap();
+        }
+    }
+}
+
+type Told = (Arc<AtomicBool>, Arc<AtomicU64>);
+
+/// Writes until it is told to stop, or its tables are gone.
+async fn trade(mut conn: Conn, (seed, only): (u64, Option<u32>), (stop, commits): Told) {
+    let mut dice = fastrand::Rng::with_seed(seed);
+    while !stop.load(Ordering::Relaxed) {
+        let shop = only.unwrap_or_else(|| dice.u32(1..=3));
+        let order = dice.u32(1..=1000);
+        let n = dice.u32(..);
+        let place = format!(
+            "INSERT INTO orders (shop_id, note) VALUES ({shop}, 'new {n}'); SET @o = LAST_INSERT_ID()"
+        );
+        let of_shop = format!(
+            "WHERE order_id = {order} AND (SELECT shop_id FROM orders WHERE id = {order}) = {shop}"
+        );
+        let work = match dice.u32(0..7) {
+            0 => format!(
+                "START TRANSACTION; {place}; INSERT INTO items (order_id, amount) VALUES (@o, {n} % 100), (@o, 7); COMMIT"
+            ),
+            // Owned rows come before their owner.
+            1 => format!(
+                "SET @o = 100000 + FLOOR(RAND() * 1000000); INSERT INTO items (order_id, amount) VALUES (@o, 1), (@o, 2); \
+                 INSERT INTO notes VALUES (CONCAT('B', @o), @o, 'before'); \
+                 INSERT INTO orders (id, shop_id, note) VALUES (@o, {shop}, 'late')"
+            ),
+            2 => format!("UPDATE items SET amount = amount + 1 {of_shop}"),
+            3 => format!("DELETE FROM items {of_shop}"),
+            // The owner goes, and what it owned stays behind.
+            4 if dice.bool() => {
+                format!("DELETE FROM orders WHERE id = {order} AND shop_id = {shop}")
+            }
+            4 => format!(
+                "START TRANSACTION; DELETE FROM notes {of_shop}; DELETE FROM items {of_shop}; \
+                 DELETE FROM orders WHERE id = {order} AND shop_id = {shop}; COMMIT"
+            ),
+            5 => format!("UPDATE notes SET text = 'n{n}' {of_shop}"),
+            _ => format!("UPDATE orders SET note = 'u{n}' WHERE id = {order} AND shop_id = {shop}"),
+        };
+        match conn.query_drop(work).await {
+            Ok(()) => {
+                commits.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(mysql_async::Error::Server(error)) if matches!(error.code, 1062 | 1205 | 1213) => {
+                let _ended = conn.query_drop("ROLLBACK").await;
+            }
+            // The tables are gone: the switch.
+            Err(_) => break,
+        }
+    }
+}
+
+/// A table whose rows tell their tenant by a text, in this collation.
+fn texts_in(collation: &str) -> [String; 2] {
+    [
+        format!(
+            "CREATE TABLE t (id INT PRIMARY KEY, shop VARCHAR(20) COLLATE {collation}, v INT, KEY (shop))"
+        ),
+        "INSERT INTO t VALUES (1, 'acme', 1), (2, 'ACME', 2), (3, 'acmé', 3), (4, 'acme ', 4), (5, 'b', 5), (6, NULL, 6)"
+            .to_owned(),
+    ]
+}
+
+async fn moves_texts(collation: &str, expected: &[&str]) {
+    let statements = texts_in(collation);
+    let statements: Vec<&str> = statements.iter().map(String::as_str).collect();
+    let shops = Shops::on(options(), &statements).await;
+    let mut running = shops
+        .moves("shop=acme")
+        .arg("--cutover")
+        .arg("manual")
+        .spawn()
+        .unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let changes = [
+        "INSERT INTO t VALUES (11, 'acme', 11), (12, 'AcMe', 12), (13, 'ácme', 13), (14, 'acme  ', 14), (15, 'b', 15)",
+        "UPDATE t SET v = v + 100",
+    ];
+    run(&mut shops.source().await, &changes).await;
+    run(&mut shops.target().await, &["DROP TABLE _t_oxsentinel"]).await;
+    check_code(&running.wait_exit(LIMIT).await.unwrap(), 0);
+    let rows: Vec<String> = shops
+        .target()
+        .await
+        .query("SELECT CONCAT(id, ' ', v) FROM t ORDER BY id")
+        .await
+        .unwrap();
+    assert_eq!(rows, expected);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenants_name_is_what_the_server_takes_for_it() {
+    let all = ["1 101", "2 102", "3 103", "11 111", "12 112", "13 113"];
+    moves_texts("utf8mb4_0900_ai_ci", &all).await;
+    let padded = ["1 101", "2 102", "4 104", "11 111", "12 112", "14 114"];
+    moves_texts("utf8mb4_general_ci", &with_accents(&padded)).await;
+    moves_texts("utf8mb4_bin", &["1 101", "4 104", "11 111", "14 114"]).await;
+}
+
+/// `utf8mb4_general_ci` compares letters without their accents, and pads.
+fn with_accents<'a>(padded: &[&'a str]) -> Vec<&'a str> {
+    let mut all = padded.to_vec();
+    all.insert(2, "3 103");
+    all.insert(6, "13 113");
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_that_changes_its_tenant_stops_the_move() {
+    for change in [
+        "UPDATE orders SET shop_id = 3 WHERE shop_id = 2 LIMIT 1",
+        "UPDATE orders SET shop_id = 2 WHERE shop_id = 3 LIMIT 1",
+    ] {
+        let shops = Shops::new().await;
+        let only = |name: &str| format!("{}.{name}", shops.source.name());
+        let moves = ["items", "notes", "shops"]
+            .iter()
+            .fold(shops.moves("shop_id=2"), |moves, name| {
+                moves.arg("--exclude").arg(only(name))
+            });
+        let mut running = moves.arg("--cutover").arg("manual").spawn().unwrap();
+        running.wait_phase("deferred", LIMIT).await.unwrap();
+        run(&mut shops.source().await, &[change]).await;
+        let finished = running.wait_exit(LIMIT).await.unwrap();
+        assert_eq!(finished.code, Some(74), "{}", finished.text());
+        let text = finished.text();
+        assert!(
+            text.contains("changed its tenant") || text.contains("may not change its tenant"),
+            "{text}"
+        );
+        assert!(text.contains(&only("orders")), "{text}");
+        let key = if change.contains("WHERE shop_id = 2") {
+            "row 1 "
+        } else {
+            "row 2 "
+        };
+        assert!(text.contains(key), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_the_tenant_is_not_known_of_is_refused() {
+    let shops = Shops::new().await;
+    let finished = shops.moves("shop_id=2").run(LIMIT).await.unwrap();
+    assert_eq!(finished.code, Some(64), "{}", finished.text());
+    for table in ["items", "notes", "shops"] {
+        let what = format!(
+            "table {}.{table} has no column shop_id",
+            shops.source.name()
+        );
+        assert!(finished.text().contains(&what), "{}", finished.text());
+    }
+}
+
+async fn moves_a_shop_under_traders(options: ServerOptions) {
+    let shops = Shops::on(options, &[&TABLES[..], &ROWS[..]].concat()).await;
+    let traders = Traders::start(&shops, None, 3).await;
+    let mut running = shops
+        .moves_shop(2)
+        .arg("--cutover")
+        .arg("manual")
+        .spawn()
+        .unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    traders.more(100).await;
+    assert_eq!(
+        texts(&mut shops.target().await, "SELECT * FROM shops").await,
+        [""; 0]
+    );
+    // What is owned goes with its owner, and alone.
+    let deletes = [
+        "DELETE FROM orders WHERE id = 1 + 3 * 100",
+        "DELETE FROM items WHERE order_id = 1 + 3 * 101",
+        "DELETE FROM notes WHERE order_id = 1 + 3 * 102",
+    ];
+    run(&mut shops.source().await, &deletes).await;
+    run(&mut shops.target().await, &["DROP TABLE _items_oxsentinel"]).await;
+    check_code(&running.wait_exit(LIMIT).await.unwrap(), 0);
+    traders.stop().await;
+    shops.check_shop(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exactly_the_tenants_rows_arrive_with_gtids() {
+    moves_a_shop_under_traders(options()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exactly_the_tenants_rows_arrive_without_gtids() {
+    moves_a_shop_under_traders(options().gtid(false)).await;
+}
