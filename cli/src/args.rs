@@ -36,7 +36,7 @@ pub(crate) enum Command {
     Ctl(CtlArgs),
     /// Compare the tables of two servers, and report the rows that differ
     Verify(VerifyArgs),
-    /// Show the effective settings of `migrate`, and where each comes from
+    /// Show the effective settings of `migrate` or `move`, and where each comes from
     Config(Box<ConfigArgs>),
 }
 
@@ -51,12 +51,32 @@ pub(crate) enum PlanCommand {
 
 /// `oxferry config`.
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct ConfigArgs {
     /// Print the settings
     #[arg(long, required = true)]
     pub(crate) print: bool,
     #[command(flatten)]
     pub(crate) migrate: MigrateArgs,
+    #[command(subcommand)]
+    pub(crate) job: Option<ConfigCommand>,
+}
+
+/// Whose settings, if not those of `migrate`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigCommand {
+    /// Show the effective settings of `move`
+    Move(Box<ConfigMoveArgs>),
+}
+
+/// `oxferry config move`.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigMoveArgs {
+    /// Print the settings
+    #[arg(long, required = true)]
+    pub(crate) print: bool,
+    #[command(flatten)]
+    pub(crate) moving: MoveArgs,
 }
 
 /// `oxferry migrate`.

@@ -34,7 +34,8 @@ pub(crate) fn options_from_file(
     for (key, value) in &table {
         let arg = option_named(command, key).ok_or_else(|| {
             Failure::usage(format!(
-                "unknown key {key:?}: `oxferry migrate --help` lists the names"
+                "unknown key {key:?}: `oxferry {} --help` lists the names",
+                command.get_name()
             ))
             .context(attempted.clone())
         })?;

@@ -22,7 +22,7 @@ use std::{ffi::OsString, process::ExitCode};
 use clap::{ArgMatches, CommandFactory, FromArgMatches};
 
 use crate::{
-    args::{Cli, Command, LogFormat, PlanCommand},
+    args::{Cli, Command, ConfigCommand, LogFormat, PlanCommand},
     failure::Failure,
     log::Log,
 };
@@ -136,7 +136,10 @@ const fn log_format(command: &Command) -> LogFormat {
         Command::Cleanup(args) => args.log,
         Command::Ctl(_) => LogFormat::Text,
         Command::Verify(args) => args.log,
-        Command::Config(args) => args.migrate.run.log,
+        Command::Config(args) => match &args.job {
+            Some(ConfigCommand::Move(args)) => args.moving.run.log,
+            None => args.migrate.run.log,
+        },
     }
 }
 

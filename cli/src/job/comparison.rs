@@ -256,9 +256,7 @@ fn all_sides(
     let tables = prepared.of(job);
     let comparing = &job.settings.comparing;
     tables
-        .map(|(table, prepared)| {
-            sides((table, &name_of), prepared, comparing, (&source, &target))
-        })
+        .map(|(table, prepared)| sides((table, &name_of), prepared, comparing, (&source, &target)))
         .collect()
 }
 

@@ -8,7 +8,7 @@ use std::sync::{
 use mysql_async::{Conn, Row, prelude::Queryable};
 use oxferry_testkit::{
     server::{Schema, Server, ServerOptions, shared},
-    tool::Oxferry,
+    tool::{Oxferry, Signal},
     wait::eventually,
 };
 use tokio::task::JoinHandle;
@@ -62,10 +62,17 @@ impl Shops {
     }
 
     fn moves(&self, tenant: &str) -> Oxferry {
+        self.oxferry(&["move"], tenant)
+    }
+
+    fn planned(&self, tenant: &str) -> Oxferry {
+        self.oxferry(&["plan", "move"], tenant)
+    }
+
+    fn oxferry(&self, command: &[&str], tenant: &str) -> Oxferry {
         let program = env!("CARGO_BIN_EXE_oxferry");
         let (source, target) = (self.source.server().url(), self.target.url());
         let arguments = [
-            "move",
             "--source",
             &source,
             "--target",
@@ -81,7 +88,7 @@ impl Shops {
             "--chunk-bytes",
             "4K",
         ];
-        Oxferry::new(arguments).program(program)
+        Oxferry::new(command.iter().copied().chain(arguments)).program(program)
     }
 
     /// The whole estate of a shop: its own row, and what its orders own.
@@ -107,6 +114,22 @@ impl Shops {
 
     async fn target(&self) -> Conn {
         self.target.conn_to(self.source.name()).await.unwrap()
+    }
+
+    /// Whether the switch is made and cleaned up after.
+    async fn is_done(&self) -> bool {
+        let tables: Vec<String> = self.source().await.query("SHOW TABLES").await.unwrap();
+        let own = ["_items_oxstate", "items", "orders"];
+        let marks = format!("SHOW TABLES FROM `{}` LIKE '%oxstate'", self.source.name());
+        let state: Vec<String> = self
+            .target
+            .conn()
+            .await
+            .unwrap()
+            .query(marks)
+            .await
+            .unwrap();
+        !tables.iter().any(|table| own.contains(&table.as_str())) && state.is_empty()
     }
 
     /// Checks that two queries, one on each side, find the same.
@@ -376,4 +399,167 @@ async fn exactly_the_tenants_rows_arrive_with_gtids() {
 #[tokio::test(flavor = "multi_thread")]
 async fn exactly_the_tenants_rows_arrive_without_gtids() {
     moves_a_shop_under_traders(options().gtid(false)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_move_of_a_tenant_loses_nothing() {
+    let shops = Shops::new().await;
+    let traders = Traders::start(&shops, None, 3).await;
+    for (phase, commits) in [("copy", 0), ("copy", 30), ("verify", 10), ("cutover", 0)] {
+        let mut running = shops.moves_shop(3).spawn().unwrap();
+        if running.wait_phase(phase, LIMIT).await.is_err() {
+            check_code(&running.wait_exit(LIMIT).await.unwrap(), 0);
+            break;
+        }
+        if commits > 0 {
+            traders.more(commits).await;
+        }
+        // It may have ended by itself already.
+        let _gone = running.signal(Signal::SIGKILL);
+        let finished = running.wait_exit(LIMIT).await.unwrap();
+        if finished.code == Some(0) {
+            break;
+        }
+        assert_eq!(finished.code, None, "{}", finished.text());
+    }
+    if !shops.is_done().await {
+        check_code(&shops.moves_shop(3).run(LIMIT).await.unwrap(), 0);
+    }
+    traders.stop().await;
+    shops.check_shop(3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_resume_position_follows_while_nothing_of_the_tenant_happens() {
+    let shops = Shops::new().await;
+    let mut running = shops
+        .moves_shop(2)
+        .arg("--cutover")
+        .arg("manual")
+        .spawn()
+        .unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let traders = Traders::start(&shops, Some(1), 2).await;
+    traders.more(300).await;
+    let mut source = shops.source().await;
+    let status: Option<Row> = source.query_first("SHOW BINARY LOG STATUS").await.unwrap();
+    let status = status.unwrap();
+    let file: String = status.get("File").unwrap();
+    let offset: u64 = status.get("Position").unwrap();
+    let wanted = (number(&file), offset);
+    let mut target = shops.target().await;
+    let reached = eventually(LIMIT, "the checkpoint's position", async || {
+        let saved: Option<String> = target
+            .query_first(
+                "SELECT payload ->> '$.position.file' FROM _items_oxstate WHERE job NOT LIKE '(mark%'",
+            )
+            .await
+            .unwrap();
+        let saved = saved?;
+        let (file, offset) = saved.rsplit_once(':')?;
+        ((number(file), offset.parse::<u64>().ok()?) >= wanted).then_some(())
+    });
+    reached.await.unwrap();
+    traders.stop().await;
+    run(&mut target, &["DROP TABLE _items_oxsentinel"]).await;
+    check_code(&running.wait_exit(LIMIT).await.unwrap(), 0);
+    shops.check_shop(2).await;
+}
+
+/// The number of a binary log's file.
+fn number(file: &str) -> u64 {
+    file.rsplit_once('.').unwrap().1.parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_without_an_index_on_the_column_moves_with_a_warning() {
+    let statements = [
+        "CREATE TABLE t (id INT PRIMARY KEY, shop BIGINT UNSIGNED, v VARCHAR(9), KEY other (v, shop))",
+        "CREATE TABLE u (shop BIGINT UNSIGNED, id INT, PRIMARY KEY (shop, id))",
+        "INSERT INTO t VALUES (1, 18446744073709551615, 'a'), (2, 7, 'b'), (3, 18446744073709551615, 'c')",
+        "INSERT INTO u SELECT shop, id FROM t",
+    ];
+    let shops = Shops::on(options(), &statements).await;
+    let plan = shops
+        .planned("shop=18446744073709551615")
+        .run(LIMIT)
+        .await
+        .unwrap();
+    check_code(&plan, 0);
+    let text = plan.text();
+    let warning = "t has no index that begins with shop";
+    assert!(text.contains(warning), "{text}");
+    assert!(!text.contains("u has no index"), "{text}");
+    assert!(
+        text.contains("read_by=\"PRIMARY\"") || text.contains("read_by=PRIMARY"),
+        "{text}"
+    );
+    let moved = shops
+        .moves("shop=18446744073709551615")
+        .run(LIMIT)
+        .await
+        .unwrap();
+    check_code(&moved, 0);
+    assert!(moved.text().contains(warning), "{}", moved.text());
+    let rows: Vec<String> = shops
+        .target()
+        .await
+        .query("SELECT CONCAT(id, v) FROM t UNION ALL SELECT id FROM u ORDER BY 1")
+        .await
+        .unwrap();
+    assert_eq!(rows, ["1", "1a", "3", "3c"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_settings_file_says_whose_rows_move() {
+    let shops = Shops::new().await;
+    let db = shops.source.name();
+    let joined = |table: &str| {
+        format!(
+            "[[joined]]\ntable = '{db}.{table}'\ncolumn = 'order_id'\nowner = '{db}.orders'\nowner_key = 'id'\n"
+        )
+    };
+    let toml = format!(
+        "tenant = 'shop_id=2'\nlock-source = 'rename'\n{}{}[[root]]\ntable = '{db}.shops'\ncolumn = 'id'\n",
+        joined("items"),
+        joined("notes")
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("job.toml");
+    std::fs::write(&file, &toml).unwrap();
+    let oxferry = |words: &[&str]| {
+        Oxferry::new(words.iter().copied())
+            .program(env!("CARGO_BIN_EXE_oxferry"))
+            .arg("--config")
+            .arg(&file)
+    };
+    let printed = oxferry(&["config", "move", "--print"])
+        .run(LIMIT)
+        .await
+        .unwrap();
+    check_code(&printed, 0);
+    let text = printed.text();
+    for line in [
+        "tenant = shop_id=2  # file",
+        &format!("{db}.items"),
+        &format!("{db}.shops"),
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let (source, target) = (shops.source.server().url(), shops.target.url());
+    let moves = [
+        "move",
+        "--source",
+        &source,
+        "--target",
+        &target,
+        "--database",
+        db,
+    ];
+    check_code(&oxferry(&moves).run(LIMIT).await.unwrap(), 0);
+    shops.check_shop(2).await;
+    std::fs::write(&file, toml.replace("owner_key", "ownerkey")).unwrap();
+    let refused = oxferry(&moves).run(LIMIT).await.unwrap();
+    assert_eq!(refused.code, Some(64), "{}", refused.text());
+    assert!(refused.text().contains("ownerkey"), "{}", refused.text());
 }
