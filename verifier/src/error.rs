@@ -18,6 +18,12 @@ pub enum CompareError {
         /// What the last of them found.
         found: Mismatches,
     },
+    /// A pass that repairs nothing found differences.
+    #[error("source and target differ: {found}")]
+    Differs {
+        /// What it found.
+        found: Mismatches,
+    },
     /// A value changed while it was copied, and again when it was copied anew.
     #[error(
         "the value of column {column} in the row with key {key} of table {table} doesn't survive the \
@@ -162,6 +168,7 @@ impl CompareError {
         match self {
             Self::Different { .. }
             | Self::Diverged { .. }
+            | Self::Differs { .. }
             | Self::Lossy { .. }
             | Self::NotMended { .. } => Remedy::Data,
             Self::Foreign { .. } => Remedy::State,

@@ -18,6 +18,7 @@ pub struct Clean {
     rows_compared: u64,
     repaired_count: u64,
     passes: u32,
+    at_rest: bool,
 }
 
 /// Evidence that source and target held the same rows at a moment when nobody
@@ -34,6 +35,7 @@ pub struct Verified {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Compared,
+    AtRest,
     Waived,
 }
 
@@ -46,7 +48,14 @@ impl Clean {
             rows_compared,
             repaired_count: 0,
             passes: 1,
+            at_rest: false,
         }
+    }
+
+    /// Notes that nobody could write while the pass ran.
+    pub(crate) const fn at_rest(mut self) -> Self {
+        self.at_rest = true;
+        self
     }
 
     /// Adds what other passes did.
@@ -109,7 +118,11 @@ impl Clean {
             return Err(CompareError::Diverged { found });
         }
         Ok(Verified {
-            kind: Kind::Compared,
+            kind: if self.at_rest {
+                Kind::AtRest
+            } else {
+                Kind::Compared
+            },
             rows_compared: self.rows_compared + rows,
             repaired_count: self.repaired_count,
             passes: self.passes,
@@ -151,6 +164,16 @@ impl Verified {
     #[must_use]
     pub const fn is_waived(&self) -> bool {
         matches!(self.kind, Kind::Waived)
+    }
+
+    /// Returns whether every row was compared while nobody could write, and so at
+    /// one and the same moment. Else each was compared when it was at rest, and
+    /// those that changed later once more, the last of them when nobody could
+    /// write: what somebody did to a row of the target that the source didn't
+    /// change, after it was compared, is not seen.
+    #[must_use]
+    pub const fn is_at_rest(&self) -> bool {
+        matches!(self.kind, Kind::AtRest)
     }
 
     /// Returns how many of the source's rows were compared, over all passes;

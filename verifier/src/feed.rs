@@ -85,6 +85,13 @@ pub trait Ranges: Send {
     /// Begins anew with the first range.
     fn restart(&mut self);
 
+    /// Returns whether the next range may be waited for as long as the job
+    /// takes, since it is still being copied; else a range that isn't there
+    /// within [`VerifyConfig::step_within`](crate::VerifyConfig) is an error.
+    fn may_take_long(&self) -> bool {
+        false
+    }
+
     /// Finds the next range and its table, `None` after the last one.
     ///
     /// # Errors

@@ -1,10 +1,13 @@
 //! One pass over all tables: what to compare next, and what it proves.
 
+mod work;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::num::NonZeroUsize;
 
 use oxferry_schema::{Key, KeyRange};
 
+use self::work::{Part, Work, first_look};
 use crate::{
     evidence::Clean,
     fingerprint::{KeyedFingerprint, Summary},
@@ -49,6 +52,8 @@ pub struct Pass {
     has_asked_range: bool,
     waiting: VecDeque<Work>,
     in_flight: BTreeMap<WindowId, Work>,
+    /// Whether differences are repaired, or only told.
+    mends: bool,
     repairs: VecDeque<Repair>,
     repairing: usize,
     /// Keys that were repaired just now.
@@ -64,28 +69,25 @@ pub struct Pass {
     repaired_count: u64,
 }
 
-#[derive(Clone, Debug)]
-struct Work {
-    table: usize,
-    what: Part,
-}
-
-#[derive(Clone, Debug)]
-enum Part {
-    Summary(KeyRange),
-    Page(KeyRange),
-    Forward(Walk),
-    Backward(Walk),
-    Keys,
-    Repaired,
-}
-
 impl Pass {
     /// Begins a full pass: everything is to be compared.
     #[must_use]
     pub fn full(limits: PassLimits, touched: &mut Touched) -> Self {
         touched.restart();
         Self::new(limits, false)
+    }
+
+    /// Tells of differences, and repairs none: such a pass ends
+    /// [`Outcome::Repaired`] all the same when there are some.
+    #[must_use]
+    pub const fn without_repairs(mut self) -> Self {
+        self.mends = false;
+        self
+    }
+
+    /// Returns whether differences are repaired.
+    pub(crate) const fn mends(&self) -> bool {
+        self.mends
     }
 
     /// Begins a pass over what has changed since the last one, or was not
@@ -345,6 +347,7 @@ impl Pass {
             has_asked_range: false,
             waiting: VecDeque::new(),
             in_flight: BTreeMap::new(),
+            mends: true,
             repairs: VecDeque::new(),
             repairing: 0,
             repaired: VecDeque::new(),
@@ -472,17 +475,10 @@ impl Pass {
         if !found.is_empty() {
             touched.mark_different();
         }
-        self.repairs.extend(repairs(table, within, &found));
+        if self.mends {
+            self.repairs.extend(repairs(table, within, &found));
+        }
         self.found.extend(found);
-    }
-}
-
-/// How the comparison of a range begins.
-fn first_look(touched: &Touched, table: usize, range: KeyRange) -> Part {
-    if touched.has_back(table) {
-        Part::Forward(Walk::new(range, touched.generation(table)))
-    } else {
-        Part::Summary(range)
     }
 }
 

@@ -93,7 +93,8 @@ pub enum What {
 pub enum Outcome {
     /// Not one difference; what remains is to be compared under the lock.
     Clean,
-    /// Differences were found, and repaired: another pass is needed.
+    /// Differences were found, and repaired unless the pass repairs none:
+    /// another pass is needed.
     Repaired,
     /// Rows differed again right after they were repaired.
     NotMended(Mismatches),

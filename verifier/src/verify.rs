@@ -1,5 +1,8 @@
 //! Drives passes against real sides.
 
+mod reading;
+mod under_lock;
+
 use std::{
     future::Future,
     num::{NonZeroU32, NonZeroUsize},
@@ -8,13 +11,13 @@ use std::{
 };
 
 use futures::{StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use mysql_async::Conn;
 use oxferry_schema::{Key, KeyRange};
 
+use self::reading::{backward, keys_of};
 use crate::{
     Backward, Clean, CompareError, Comparison, Feed, Fingerprints, Mismatches, Outcome, Pass,
-    PassLimits, Progress, Ranges, Repair, Step, TableSide, Touched, Verified, What,
-    fingerprint::{FingerprintError, KeyedFingerprint, Summary},
+    PassLimits, Progress, Ranges, Repair, Step, Touched, Verified, What,
+    fingerprint::{KeyedFingerprint, Summary},
     touched::WindowId,
 };
 
@@ -45,6 +48,9 @@ pub struct Verify<S, T, F> {
     touched: Arc<Mutex<Touched>>,
     config: VerifyConfig,
     progress: Arc<Progress>,
+    /// Whether nobody can write, and everything is applied: then every key is at
+    /// rest, and nothing of the job is waited for.
+    at_rest: bool,
 }
 
 impl Default for VerifyConfig {
@@ -95,6 +101,7 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
             touched,
             config,
             progress: Arc::new(Progress::default()),
+            at_rest: false,
         }
     }
 
@@ -137,6 +144,40 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
             passes: self.config.passes_max.get(),
             found,
         })
+    }
+
+    /// Runs one full pass that repairs nothing: for ranges that are still being
+    /// copied, as they come, or where nothing may be written.
+    ///
+    /// # Errors
+    ///
+    /// [`CompareError::Differs`] when it found differences; otherwise when
+    /// something failed or never came to an end.
+    pub async fn run_once<R: Ranges>(&self, ranges: &mut R) -> Result<Clean, CompareError> {
+        ranges.restart();
+        self.progress.start_pass();
+        let pass = Pass::full(self.config.limits, &mut self.touched()).without_repairs();
+        let pass = self.drive(pass, ranges).await?;
+        self.evidence(&pass).ok_or_else(|| CompareError::Differs {
+            found: pass.found().clone(),
+        })
+    }
+
+    /// Compares everything in one pass, and makes the evidence.
+    ///
+    /// To be called when nobody can write to source or target and every change
+    /// is dispatched and applied. Asks nothing of [`Feed`], whose stream may rest.
+    ///
+    /// # Errors
+    ///
+    /// As [`Verify::run_once`] and [`Verify::finish`].
+    pub async fn run_at_rest<R: Ranges>(
+        mut self,
+        ranges: &mut R,
+    ) -> Result<Verified, CompareError> {
+        self.at_rest = true;
+        let clean = self.run_once(ranges).await?.at_rest();
+        self.finish(&clean, &self.sides).await
     }
 
     /// Compares what has changed since, until little is left to compare under
@@ -267,8 +308,10 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
             .sides
             .get(table)
             .ok_or(CompareError::UnknownTable { table })?;
-        self.within("waiting for changes to be applied", self.feed.settle())
-            .await??;
+        if !self.at_rest {
+            self.within("waiting for changes to be applied", self.feed.settle())
+                .await??;
+        }
         let answer = self.within("reading fingerprints", async {
             Ok::<_, CompareError>(match &order.what {
                 What::Summary(range) => {
@@ -295,6 +338,9 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
             })
         });
         let answer = answer.await??;
+        if self.at_rest {
+            return Ok(Wake::Compared(order.window, answer));
+        }
         let position = self.within("reading the binlog position", self.feed.source_position());
         let position = position.await??;
         self.within("waiting for the stream", self.feed.reach(&position))
@@ -352,13 +398,19 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
         &self,
         ranges: &'r mut R,
     ) -> Result<Wake<&'r mut R>, CompareError> {
-        let range = self.within("finding the next range", ranges.next()).await?;
-        let range = range?;
+        let range = if ranges.may_take_long() {
+            ranges.next().await?
+        } else {
+            self.within("finding the next range", ranges.next())
+                .await??
+        };
         Ok(Wake::Found(ranges, range))
     }
 
     async fn pause<P>(&self) -> Result<Wake<P>, CompareError> {
-        self.feed.pause_point().await;
+        if !self.at_rest {
+            self.feed.pause_point().await;
+        }
         Ok(Wake::MayCompare)
     }
 
@@ -401,7 +453,11 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
         for mismatch in pass.found().listed().iter().take(LOGGED_MAX) {
             let side = self.sides.get(mismatch.table);
             let table = side.map_or_else(String::new, |(source, _)| source.name());
-            tracing::warn!(%table, %mismatch, "a row differed, and is copied again");
+            if pass.mends() {
+                tracing::warn!(%table, %mismatch, "a row differed, and is copied again");
+            } else {
+                tracing::warn!(%table, %mismatch, "a row differs");
+            }
         }
         let (rows, mismatches) = (pass.rows_compared(), pass.found().count());
         if rows == 0 && mismatches == 0 {
@@ -429,49 +485,6 @@ impl<S: Fingerprints, T: Fingerprints, F: Feed> Verify<S, T, F> {
         let touched = self.touched.lock();
         touched.expect("a change that was lost in a panic would make evidence worthless")
     }
-}
-
-impl<F: Feed> Verify<TableSide, TableSide, F> {
-    /// Compares the rest on `conn`, which holds write locks on the source and
-    /// on the target of every table, on one server.
-    ///
-    /// # Errors
-    ///
-    /// As [`Verify::finish`].
-    pub async fn finish_under_lock(
-        &self,
-        clean: &Clean,
-        conn: &mut Conn,
-    ) -> Result<Verified, CompareError> {
-        let conn = tokio::sync::Mutex::new(conn);
-        let locked: Vec<_> = self
-            .sides
-            .iter()
-            .map(|(s, t)| (s.locked(&conn), t.locked(&conn)))
-            .collect();
-        self.finish(clean, &locked).await
-    }
-}
-
-/// Reads a page of the target, and what it is compared with.
-async fn backward<S: Fingerprints, T: Fingerprints>(
-    source: &S,
-    target: &T,
-    range: &KeyRange,
-    limit: NonZeroUsize,
-) -> Result<Backward, FingerprintError> {
-    let page = target.page(range, limit).await?;
-    let held = source.by_keys(&keys_of(&page)).await?;
-    let again = target.by_keys(&Backward::doubtful(&page, &held)).await?;
-    Ok(Backward {
-        page,
-        source: held,
-        again,
-    })
-}
-
-fn keys_of(rows: &[KeyedFingerprint]) -> Vec<Key> {
-    rows.iter().map(|(key, _)| key.clone()).collect()
 }
 
 /// Differing rows of a pass that are logged one by one.
