@@ -249,6 +249,9 @@ pub(crate) struct CutoverArgs {
     /// How long one attempt waits for the table lock; whole seconds
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = whole_seconds)]
     pub(crate) lock_wait: Duration,
+    /// How long writes may be blocked before the attempt is given up
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = positive)]
+    pub(crate) locked_max: Duration,
     /// End the sessions that hold the table lock after it has been waited for so long
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub(crate) kill_blockers_after: Option<Duration>,
@@ -433,8 +436,13 @@ pub(crate) enum LoadMode {
 /// How to verify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum VerifyMode {
-    /// Every row, without locks; what changes meanwhile again, the last of it under the lock
+    /// Every row, without locks, after the copy; what changes meanwhile again, the last of it under
+    /// the lock
     Iterative,
+    /// The same, but each row as soon as it is copied
+    Inline,
+    /// Every row once, while nobody can write: for so long the source is shut
+    Checksum,
     /// Not at all
     Off,
 }

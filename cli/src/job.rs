@@ -7,6 +7,7 @@
 mod callbacks;
 mod checkpoint;
 mod comparison;
+mod feed;
 mod kind;
 mod lock;
 mod phases;

@@ -3,31 +3,25 @@
 use std::{
     num::NonZeroUsize,
     sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        Arc,
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use mysql_async::{Conn, OptsBuilder, Pool, PoolConstraints, PoolOpts};
-use oxferry_binlog::FilePosition;
-use oxferry_copier::{
-    Access, RowFilter,
-    engine::{self, TableId},
-    pipeline::Handle,
-};
+use oxferry_copier::{Access, RowFilter};
 use oxferry_schema::{Ident, KeyRange, Remedy, Table, TableName};
-use oxferry_throttle::Pacer;
 use oxferry_verifier::{
-    Clean, CompareError, ExpressionError, Feed, FeedError, FingerprintError, Fingerprints,
-    KeyOrder, Repair, RepairRows, RowExpressions, SideFilter, SideTable, TableSide, Touched,
-    TouchedLimits, Verified, Verify, VerifyConfig, spots_agree,
+    Clean, CompareError, ExpressionError, FingerprintError, Fingerprints, FixedRanges,
+    RowExpressions, SideFilter, SideTable, TableSide, Verified, Verify, VerifyConfig, spots_agree,
 };
 
 use super::{
     Job, JobTable, Kind, Prepared, PreparedTable, Script, Site,
-    ranges::{Copied, JobRanges},
-    rows::{no_rows, side_filters},
+    feed::JobFeed,
+    ranges::{Copied, Following, JobRanges},
+    rows::{Rows, no_rows, side_filters},
 };
 use crate::{
     args::VerifyMode,
@@ -44,15 +38,25 @@ const SPOTS: NonZeroUsize = NonZeroUsize::new(100).expect("100 is not zero");
 /// How long one of the verifier's statements may take.
 const STATEMENT_MAX: Duration = Duration::from_secs(600);
 
-type JobVerify = Verify<TableSide, TableSide, JobFeed>;
+type JobVerify = Verify<TableSide, TableSide, Arc<JobFeed>>;
 
 /// A job's comparison; `None` inside where the operator wants none.
 #[derive(Debug)]
 pub(crate) struct Comparison {
+    mode: VerifyMode,
     verify: Option<JobVerify>,
+    feed: Arc<JobFeed>,
+    config: VerifyConfig,
     ranges: tokio::sync::Mutex<JobRanges>,
+    /// What is compared while nobody can write, where that is everything.
+    all: tokio::sync::Mutex<Option<FixedRanges>>,
     clean: tokio::sync::Mutex<Option<Clean>>,
     copied: Vec<Copied>,
+    /// Rows that were compared while nobody could write.
+    rows_at_rest: AtomicU64,
+    /// Whether the copy can be followed: it begins now, and takes whole tables.
+    /// Rows of a tenant may change without a change of their own.
+    can_follow: bool,
 }
 
 impl Comparison {
@@ -65,21 +69,33 @@ impl Comparison {
     ) -> Result<Self, Failure> {
         let touched = feed.touched();
         let threads = job.settings.copy.threads;
-        let sides = match job.settings.copy.verify {
+        let mode = job.settings.copy.verify;
+        let sides = match mode {
             VerifyMode::Off => None,
-            VerifyMode::Iterative => Some(all_sides(job, prepared, Clone::clone)?),
+            VerifyMode::Iterative | VerifyMode::Inline | VerifyMode::Checksum => {
+                Some(all_sides(job, prepared, Clone::clone)?)
+            }
         };
+        let feed = Arc::new(feed);
         let config = VerifyConfig {
             threads,
             ..VerifyConfig::default()
         };
-        let verify = sides.map(|sides| Verify::new(sides, feed, touched, config));
+        let verify = sides.map(|sides| Verify::new(sides, Arc::clone(&feed), touched, config));
         let ranges = JobRanges::new(job, prepared, &copied);
+        let mut tables = job.tables.iter();
+        let whole = tables.all(|table| matches!(table.rows, Rows::All));
         Ok(Self {
+            mode,
             verify,
+            feed,
+            config,
             ranges: tokio::sync::Mutex::new(ranges),
+            all: tokio::sync::Mutex::new(None),
             clean: tokio::sync::Mutex::new(None),
             copied,
+            rows_at_rest: AtomicU64::new(0),
+            can_follow: !prepared.resumed && whole,
         })
     }
 
@@ -114,11 +130,9 @@ impl Comparison {
 
     /// Returns how many rows were compared, over all passes.
     pub(crate) async fn rows_compared_in_all(&self) -> u64 {
-        self.clean
-            .lock()
-            .await
-            .as_ref()
-            .map_or(0, Clean::rows_compared)
+        let clean = self.clean.lock().await;
+        let before = clean.as_ref().map_or(0, Clean::rows_compared);
+        before + self.rows_at_rest.load(Ordering::Relaxed)
     }
 
     /// Returns how many differences were found, and how many rows repaired.
@@ -129,19 +143,64 @@ impl Comparison {
         })
     }
 
-    /// Compares everything, until a full pass finds no difference.
+    /// Compares each range as soon as it is copied, where that is wanted, and
+    /// what changes meanwhile: ends when the last one is compared.
+    ///
+    /// What differs is left as it is: while rows are copied, nothing is mended.
+    /// [`Comparison::run`] compares everything once more then.
+    pub(crate) async fn follow_copy(&self) -> Result<(), Failure> {
+        let Some(verify) = self.verify.as_ref() else {
+            return Ok(());
+        };
+        if self.mode != VerifyMode::Inline || !self.can_follow {
+            return Ok(());
+        }
+        let mut following = Following::new(self.copied.clone());
+        match verify.run_once(&mut following).await {
+            Ok(clean) => *self.clean.lock().await = Some(clean),
+            Err(
+                error @ (CompareError::Differs { .. }
+                | CompareError::NeverSettles { .. }
+                | CompareError::Uncovered { .. }),
+            ) => tracing::warn!(
+                "comparing while copying is not enough, everything is compared afterwards: {}",
+                Failure::from(error).line()
+            ),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Compares everything, until a full pass finds no difference; or what is
+    /// left of it, where rows were compared as they were copied.
     pub(crate) async fn run(&self) -> Result<(), Failure> {
         let Some(verify) = &self.verify else {
             tracing::warn!("nothing is verified: --verify off");
             return Ok(());
         };
+        if self.mode == VerifyMode::Checksum {
+            tracing::info!("rows are compared while nobody can write to them: --verify checksum");
+            return Ok(());
+        }
+        if self.mode == VerifyMode::Inline && self.clean.lock().await.is_some() {
+            return self.catch_up().await;
+        }
         let clean = verify.run(&mut *self.ranges.lock().await).await?;
         *self.clean.lock().await = Some(clean);
         Ok(())
     }
 
-    /// Compares again what has changed since, until little is left.
+    /// Compares again what has changed since, until little is left; finds out
+    /// what there will be to compare, where that is everything.
     pub(crate) async fn catch_up(&self) -> Result<(), Failure> {
+        if self.mode == VerifyMode::Checksum {
+            let mut all = self.all.lock().await;
+            if all.is_none() {
+                let cut = self.ranges.lock().await.all().await;
+                *all = Some(cut.map_err(CompareError::from)?);
+            }
+            return Ok(());
+        }
         if let (Some(verify), Some(clean)) = (&self.verify, self.clean.lock().await.as_mut()) {
             verify.trim(clean, &mut *self.ranges.lock().await).await?;
         }
@@ -154,11 +213,15 @@ impl Comparison {
             return Ok(Verified::waived());
         };
         let conn = tokio::sync::Mutex::new(conn);
-        let sides = verify.sides().iter();
-        let locked: Vec<_> = sides
-            .map(|(source, target)| (source.locked(&conn), target.locked(&conn)))
-            .collect();
-        self.finish_with(verify, &locked).await
+        let sides = || {
+            let sides = verify.sides().iter();
+            let locked = sides.map(|(source, target)| (source.locked(&conn), target.locked(&conn)));
+            locked.collect::<Vec<_>>()
+        };
+        if self.mode == VerifyMode::Checksum {
+            return self.compare_all(sides()).await;
+        }
+        self.finish_with(verify, &sides()).await
     }
 
     /// Compares the rest while nobody can write to the source, whose tables
@@ -172,6 +235,9 @@ impl Comparison {
             return Ok(Verified::waived());
         };
         let sides = all_sides(script.job, script.prepared, name_of)?;
+        if self.mode == VerifyMode::Checksum {
+            return self.compare_all(sides).await;
+        }
         self.finish_with(verify, &sides).await
     }
 
@@ -209,6 +275,24 @@ impl Comparison {
             }
         }
         Ok(())
+    }
+
+    /// Compares everything while nobody can write; repairs nothing.
+    async fn compare_all<S: Fingerprints, T: Fingerprints>(
+        &self,
+        sides: Vec<(S, T)>,
+    ) -> Result<Verified, Failure> {
+        let mut all = self.all.lock().await;
+        let ranges = all.as_mut().ok_or_else(|| {
+            let error = anyhow::anyhow!("what there is to compare under the lock isn't known");
+            Failure::new(Remedy::Bug, error)
+        })?;
+        let (feed, touched) = (Arc::clone(&self.feed), self.feed.touched());
+        let verify = Verify::new(sides, feed, touched, self.config);
+        let evidence = verify.run_at_rest(ranges).await?;
+        self.rows_at_rest
+            .store(evidence.rows_compared(), Ordering::Relaxed);
+        Ok(evidence)
     }
 
     async fn finish_with<S: Fingerprints, T: Fingerprints>(
@@ -353,111 +437,4 @@ fn index_over(table: &Table, key: &[Ident]) -> Option<Ident> {
         .iter()
         .find(covers)
         .map(|index| index.name.clone())
-}
-
-/// What the verifier needs of the job.
-#[derive(Debug)]
-pub(crate) struct JobFeed {
-    handle: Handle,
-    pacer: Pacer,
-    in_cutover: Arc<AtomicBool>,
-    position: PositionReader,
-    touched: Arc<Mutex<Touched>>,
-}
-
-/// Reads the end of the source's binary log on a connection of its own.
-#[derive(Debug)]
-struct PositionReader {
-    source: Site,
-    conn: tokio::sync::Mutex<Option<Conn>>,
-}
-
-/// A job's notes of what changed, empty: made before the stream begins.
-pub(super) fn touched(prepared: &Prepared) -> Arc<Mutex<Touched>> {
-    let plans = prepared.tables.iter().map(|table| &table.plan);
-    let orders = plans.map(|plan| KeyOrder::of(plan.key(), plan.target_side()));
-    Arc::new(Mutex::new(Touched::new(orders, TouchedLimits::default())))
-}
-
-impl JobFeed {
-    /// Puts together what the verifier needs; `touched` is fed by the stream.
-    pub(crate) fn new(
-        job: &Job,
-        handle: Handle,
-        (pacer, in_cutover): (Pacer, Arc<AtomicBool>),
-        touched: Arc<Mutex<Touched>>,
-    ) -> Self {
-        let position = PositionReader {
-            source: job.source.clone(),
-            conn: tokio::sync::Mutex::new(None),
-        };
-        Self {
-            handle,
-            pacer,
-            in_cutover,
-            position,
-            touched,
-        }
-    }
-
-    fn touched(&self) -> Arc<Mutex<Touched>> {
-        Arc::clone(&self.touched)
-    }
-}
-
-impl PositionReader {
-    async fn read(&self) -> Result<FilePosition, FeedError> {
-        const WHAT: &str = "reading the source's binary log position";
-        let mut slot = self.conn.lock().await;
-        let mut conn = match slot.take() {
-            Some(conn) => conn,
-            None => oxferry_schema::connect(&self.source.url, "position")
-                .await
-                .map_err(|error| FeedError::new(WHAT, error.remedy(), error))?,
-        };
-        let now = oxferry_schema::current_position(&mut conn, &self.source.info.version)
-            .await
-            .map_err(|error| FeedError::new(WHAT, error.remedy(), error))?;
-        *slot = Some(conn);
-        FilePosition::new(&now.file, now.offset_bytes)
-            .map_err(|error| FeedError::new(WHAT, Remedy::Bug, error))
-    }
-}
-
-impl Feed for JobFeed {
-    async fn settle(&self) -> Result<(), FeedError> {
-        self.handle.settle().await.map_err(|error| {
-            FeedError::new("waiting for changes to be applied", Remedy::Retry, error)
-        })
-    }
-
-    async fn source_position(&self) -> Result<FilePosition, FeedError> {
-        self.position.read().await
-    }
-
-    async fn reach(&self, position: &FilePosition) -> Result<(), FeedError> {
-        self.handle
-            .reach(position.clone())
-            .await
-            .map_err(|error| FeedError::new("waiting for the binary log", Remedy::Retry, error))
-    }
-
-    async fn repair(&self, repair: &Repair) -> Result<(), FeedError> {
-        let rows = match &repair.rows {
-            RepairRows::Range(range) => engine::Repair::Range(range.clone()),
-            RepairRows::Keys(keys) => engine::Repair::Keys(keys.clone()),
-        };
-        self.handle
-            .repair(TableId(repair.table), rows)
-            .await
-            .map_err(|error| FeedError::new("copying rows again", Remedy::Retry, error))
-    }
-
-    async fn pause_point(&self) {
-        // A monitor that has ended ends the job as well, with its own error.
-        // A cutover is over all the sooner for not being held up.
-        if !self.in_cutover.load(Ordering::Relaxed) {
-            let _ended = self.pacer.clone().wait_until_proceed().await;
-        }
-    }
 }

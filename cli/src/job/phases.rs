@@ -103,9 +103,7 @@ impl<K: Kind> Script<'_, K> {
     /// Copies, applies, builds, compares, and waits while it is postponed.
     pub(super) async fn until_cutover(&self) -> Result<(), Failure> {
         self.enter(Phase::Copy).await?;
-        self.handle.copied().await?;
-        self.enter(Phase::CatchUp).await?;
-        self.catch_up().await?;
+        tokio::try_join!(self.copy(), self.follow_copy())?;
         self.progress.expect_rows(self.handle.status().rows_copied);
         if self.prepared.builds_unique() || self.compares_by_deferred() {
             // Nothing may be copied again while a unique index is built.
@@ -127,6 +125,20 @@ impl<K: Kind> Script<'_, K> {
             let forced = comparing.forced(&table.source.name);
             forced.is_some_and(|index| is_among(prepared.deferred.names(), index))
         })
+    }
+
+    async fn copy(&self) -> Result<(), Failure> {
+        self.handle.copied().await?;
+        self.enter(Phase::CatchUp).await?;
+        self.catch_up().await
+    }
+
+    /// Compares rows as they are copied, where that is wanted and can be done.
+    async fn follow_copy(&self) -> Result<(), Failure> {
+        if self.compares_by_deferred() {
+            return Ok(());
+        }
+        self.comparison.follow_copy().await
     }
 
     /// Makes the targets what they will be; enters the phase that comes next.

@@ -3,9 +3,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use oxferry_copier::{Chunker, Connections, CopyError, RowFilter, TableChunker};
+use oxferry_copier::{
+    Applied, Batch, Chunker, Connections, CopiedRows, CopyError, RowFilter, RowSink, TableChunker,
+};
 use oxferry_schema::{Ident, Key, KeyRange, KeySide, TableName};
-use oxferry_verifier::{FeedError, Ranges};
+use oxferry_verifier::{FeedError, FixedRanges, Ranges};
+
+use tokio::sync::watch;
 
 use super::{Job, Prepared};
 
@@ -17,10 +21,12 @@ const KEPT_MAX: usize = 100_000;
 /// cost nothing, few enough that a busy table seldom changes one meanwhile.
 const ROWS_MAX: u64 = 50_000;
 
-/// The ranges of a table that a run has copied, in key order.
+/// The ranges of a table that a run copies, in key order.
 #[derive(Clone, Debug)]
 pub(crate) struct Copied {
     ranges: Arc<Mutex<Vec<KeyRange>>>,
+    /// Those of them that aren't copied yet, in order.
+    open: Arc<watch::Sender<Vec<KeyRange>>>,
     kept_max: usize,
 }
 
@@ -29,6 +35,7 @@ impl Copied {
     pub(crate) fn one_of(tables: usize) -> Self {
         Self {
             ranges: Arc::default(),
+            open: Arc::new(watch::Sender::new(Vec::new())),
             kept_max: KEPT_MAX / tables.max(1),
         }
     }
@@ -40,8 +47,45 @@ impl Copied {
     fn push(&self, range: KeyRange) {
         let mut ranges = self.ranges();
         if ranges.len() < self.kept_max {
+            self.open.send_modify(|open| open.push(range.clone()));
             ranges.push(range);
         }
+    }
+
+    /// Notes that the rows of a range are on the target.
+    fn close(&self, range: &KeyRange) {
+        self.open.send_if_modified(|open| {
+            let before = open.len();
+            open.retain(|one| one != range);
+            open.len() < before
+        });
+    }
+
+    /// Waits until the range with this number, in key order, is copied; `None`
+    /// when there is none, or there were too many to remember.
+    async fn copied(&self, number: usize) -> Option<KeyRange> {
+        let mut open = self.open.subscribe();
+        loop {
+            {
+                // Locked in the same order as by `push`.
+                let ranges = self.ranges();
+                let open = open.borrow_and_update();
+                match ranges.get(number) {
+                    Some(range) if !open.contains(range) => return Some(range.clone()),
+                    Some(_) => {}
+                    None if self.is_full(&ranges) => return None,
+                    None => {}
+                }
+            }
+            // This very value holds the sender, so that it can't be gone.
+            open.changed().await.ok()?;
+        }
+    }
+
+    /// Returns whether no more ranges are remembered.
+    fn is_full(&self, ranges: &[KeyRange]) -> bool {
+        let is_whole = ranges.last().is_some_and(|last| last.upper.is_none());
+        is_whole || ranges.len() >= self.kept_max
     }
 
     /// Returns up to `count` keys, evenly out of the whole table: the first
@@ -92,6 +136,88 @@ impl Chunker for NotingChunker {
     }
 }
 
+/// A sink that says what it has copied.
+#[derive(Debug)]
+pub(crate) struct NotingSink<S> {
+    inner: Arc<S>,
+    copied: Copied,
+}
+
+impl<S> NotingSink<S> {
+    pub(crate) const fn new(inner: Arc<S>, copied: Copied) -> Self {
+        Self { inner, copied }
+    }
+}
+
+impl<S: RowSink> RowSink for NotingSink<S> {
+    async fn copy(&self, range: &KeyRange, again: bool) -> Result<CopiedRows, CopyError> {
+        let rows = self.inner.copy(range, again).await?;
+        self.copied.close(range);
+        Ok(rows)
+    }
+
+    async fn copy_keys(&self, keys: &[Key]) -> Result<CopiedRows, CopyError> {
+        self.inner.copy_keys(keys).await
+    }
+
+    async fn keys_of_owners(
+        &self,
+        owners: &[Key],
+        from: Option<&Key>,
+        limit: usize,
+    ) -> Result<Vec<Key>, CopyError> {
+        self.inner.keys_of_owners(owners, from, limit).await
+    }
+
+    async fn apply(&self, batch: &Batch) -> Result<Applied, CopyError> {
+        self.inner.apply(batch).await
+    }
+}
+
+/// The ranges of a copy that is under way, each as soon as it is copied.
+#[derive(Debug)]
+pub(crate) struct Following {
+    tables: Vec<Copied>,
+    /// The table, and the number of its range, that come next.
+    next: (usize, usize),
+}
+
+impl Following {
+    /// Follows the copy of all tables, one after the other.
+    pub(crate) const fn new(tables: Vec<Copied>) -> Self {
+        Self {
+            tables,
+            next: (0, 0),
+        }
+    }
+}
+
+impl Ranges for Following {
+    fn restart(&mut self) {
+        self.next = (0, 0);
+    }
+
+    fn may_take_long(&self) -> bool {
+        true
+    }
+
+    async fn next(&mut self) -> Result<Option<(usize, KeyRange)>, FeedError> {
+        let (table, number) = self.next;
+        let Some(copied) = self.tables.get(table) else {
+            return Ok(None);
+        };
+        let Some(range) = copied.copied(number).await else {
+            // Too many: the comparison is not whole, and says so.
+            return Ok(None);
+        };
+        self.next = match range.upper {
+            Some(_) => (table, number + 1),
+            None => (table + 1, 0),
+        };
+        Ok(Some((table, range)))
+    }
+}
+
 /// What a job compares, range by range and table by table.
 #[derive(Debug)]
 pub(crate) struct JobRanges {
@@ -139,6 +265,19 @@ impl JobRanges {
             tables: tables.collect(),
             current: 0,
         }
+    }
+}
+
+impl JobRanges {
+    /// Cuts all tables at once: where they are locked, nobody else could look
+    /// for a range.
+    pub(crate) async fn all(&mut self) -> Result<FixedRanges, FeedError> {
+        self.restart();
+        let mut all = Vec::new();
+        while let Some(next) = self.next().await? {
+            all.push(next);
+        }
+        Ok(FixedRanges::new(all))
     }
 }
 
@@ -218,6 +357,24 @@ mod tests {
         assert_eq!(keys.len(), 10);
         assert_eq!(keys.last().map(ToString::to_string).as_deref(), Some("900"));
         assert!(Copied::one_of(1).sample(10).is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_range_is_given_out_when_it_is_copied_and_in_key_order() {
+        let copied = Copied::one_of(1);
+        let mut following = Following::new(vec![copied.clone()]);
+        let (first, last) = (range(None, Some(5)), range(Some(5), None));
+        copied.push(first.clone());
+        copied.push(last.clone());
+        copied.close(&last);
+        {
+            let mut next = std::pin::pin!(following.next());
+            assert!(futures::poll!(&mut next).is_pending());
+            copied.close(&first);
+            assert_eq!(next.await.unwrap(), Some((0, first)));
+        }
+        assert_eq!(following.next().await.unwrap(), Some((0, last)));
+        assert_eq!(following.next().await.unwrap(), None);
     }
 
     #[test]

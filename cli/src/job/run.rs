@@ -25,9 +25,10 @@ use tokio::task::{JoinError, JoinHandle};
 use super::{
     Job, JobLock, JobTable, Kind, Prepared, PreparedTable, Script, callbacks,
     checkpoint::Saver,
-    comparison::{self, Comparison, JobFeed},
+    comparison::Comparison,
+    feed::{self, JobFeed},
     progress::{Progress, Snapshot},
-    ranges::{Copied, NotingChunker},
+    ranges::{Copied, NotingChunker, NotingSink},
     rest::{AtRest, JobBarrier},
     sieve::Sieved,
     throttling::Throttling,
@@ -55,8 +56,9 @@ const CURRENT_EVERY: Duration = Duration::from_millis(250);
 /// How long work in flight is waited for when the job ends early.
 const WIND_DOWN_MAX: Duration = Duration::from_secs(60);
 
-type JobDriver<K> = Driver<Sieved<MysqlStream>, NotingChunker, <K as Kind>::Sink, JobBarrier>;
-type JobTableSetup<K> = TableSetup<NotingChunker, <K as Kind>::Sink>;
+type JobSink<K> = NotingSink<<K as Kind>::Sink>;
+type JobDriver<K> = Driver<Sieved<MysqlStream>, NotingChunker, JobSink<K>, JobBarrier>;
+type JobTableSetup<K> = TableSetup<NotingChunker, JobSink<K>>;
 type DriverTask = JoinHandle<Result<pipeline::Progress, CopyError>>;
 
 /// Runs a prepared job until it has taken over and cleaned up.
@@ -72,7 +74,7 @@ pub(crate) async fn run<K: Kind>(
 ) -> Result<(), Failure> {
     let throttling = Throttling::new(job, controls.hand())?;
     let count = job.tables.len();
-    let touched = comparison::touched(&prepared);
+    let touched = feed::touched(&prepared);
     let copied: Vec<Copied> = (0..count).map(|_| Copied::one_of(count)).collect();
     let sinks = prepared.tables.iter();
     let sinks: Vec<_> = sinks.map(|table| kind.sink(&prepared, table)).collect();
@@ -280,7 +282,7 @@ impl<K: Kind> TableRun<'_, K> {
             },
             key: table.key.clone(),
             chunker: NotingChunker::new(chunker, self.copied.clone()),
-            sink: Arc::clone(self.sink),
+            sink: Arc::new(NotingSink::new(Arc::clone(self.sink), self.copied.clone())),
             sizer: sizer(job, table, &ready.plan),
             before: Counts {
                 rows_copied: ready.progress.rows_copied,

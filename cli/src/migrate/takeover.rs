@@ -41,6 +41,7 @@ impl Kind for Migration {
         let attached: Vec<Attached> = tables.map(|t| t.progress.attached.clone()).collect();
         let mut plan = attached::swap_plan(self, &attached)?
             .with_lock_wait(args.lock_wait)
+            .with_lock_hold(args.locked_max)
             .with_quiesce_wait(QUIESCE_MAX);
         if let Some(after) = args.kill_blockers_after {
             plan = plan.with_kill(KillBlockers {

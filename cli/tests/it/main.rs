@@ -13,6 +13,7 @@ mod estate;
 mod far;
 mod held;
 mod migrate;
+mod modes;
 mod moves;
 mod moves_again;
 mod moves_cleanup;

@@ -267,6 +267,7 @@ impl<'a, F: SwitchFinish> Run<'a, F> {
         tracing::info!(
             rows_compared = evidence.rows_compared(),
             waived = evidence.is_waived(),
+            at_rest = evidence.is_at_rest(),
             "switching"
         );
         Ok(())
