@@ -7,6 +7,7 @@
 
 mod options;
 mod process;
+mod replication;
 mod session;
 mod shared;
 mod workplace;
