@@ -112,6 +112,10 @@ pub(crate) struct MigrateArgs {
 pub(crate) struct MoveArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
+    /// Where the source is a replica: the server that it replicates from, to which the applications
+    /// write; that one is shut at the switch
+    #[arg(long, value_name = "URL")]
+    pub(crate) source_primary: Option<String>,
     /// The server that the tables move to; the password is best given in
     /// `OXFERRY_TARGET_PASSWORD`
     #[arg(long, value_name = "URL")]

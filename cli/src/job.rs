@@ -60,6 +60,9 @@ pub(crate) struct Job {
     pub(crate) settings: Settings,
     /// Where rows come from.
     pub(crate) source: Site,
+    /// The server that the applications write to, where the source is a replica
+    /// of it.
+    pub(crate) primary: Option<Site>,
     /// Where rows go.
     pub(crate) target: Site,
     /// The tables; their places in this list are their numbers everywhere
@@ -69,7 +72,7 @@ pub(crate) struct Job {
     pub(crate) sentinel: TableName,
     /// The checkpoint's table, on the target.
     pub(crate) state: TableName,
-    /// The table on the source that holds the marks of the barrier and the
+    /// The table on the source, or its primary, that holds the marks of the barrier and the
     /// throttle; with one server, the checkpoint's.
     pub(crate) marks: TableName,
     pub(crate) identity: JobIdentity,
@@ -89,6 +92,11 @@ pub(crate) struct JobTable {
 }
 
 impl Job {
+    /// Returns the server that the applications write to.
+    pub(crate) fn written(&self) -> &Site {
+        self.primary.as_ref().unwrap_or(&self.source)
+    }
+
     /// Returns the names of the tables, in the job's order.
     pub(crate) fn sources(&self) -> Vec<TableName> {
         let names = self.tables.iter().map(|table| &table.source.name);

@@ -8,7 +8,9 @@ mod job;
 mod plan;
 mod preflight;
 mod prepare;
+mod primary;
 mod remains;
+mod replication;
 mod reverse;
 mod root;
 mod sink;
@@ -220,14 +222,35 @@ async fn work(
 #[derive(Clone, Debug)]
 struct Sites {
     source: Site,
+    /// Where the source is a replica.
+    primary: Option<Site>,
     target: Site,
 }
 
 impl Sites {
     async fn look(args: &MoveArgs) -> Result<Self, Failure> {
-        let (source, _) = Site::look(source::source_url(&args.server)?).await?;
+        let (source, mut conn) = Site::look(source::source_url(&args.server)?).await?;
+        let primary = match args.source_primary.as_deref() {
+            None => None,
+            Some(url) => {
+                let url = source::replica_url(url, &args.server)?;
+                let (primary, _) = Site::look(url).await?;
+                // What an earlier run has done to one must not be undone on another.
+                primary::expect_followed(&source, &mut conn, &primary).await?;
+                Some(primary)
+            }
+        };
         let (target, _) = Site::look(source::target_url(args.target.as_deref())?).await?;
-        Ok(Self { source, target })
+        Ok(Self {
+            source,
+            primary,
+            target,
+        })
+    }
+
+    /// Returns the server that the applications write to before the switch.
+    fn written(&self) -> &Site {
+        self.primary.as_ref().unwrap_or(&self.source)
     }
 }
 
@@ -238,7 +261,7 @@ struct Names {
     state: TableName,
     /// The one that postpones the switch, on the target.
     sentinel: TableName,
-    /// The marks of the barrier and the throttle, on the source.
+    /// The marks of the barrier and the throttle, on the source, or its primary.
     marks: TableName,
 }
 
@@ -278,7 +301,7 @@ async fn clean_up(
 }
 
 async fn drop_marks(sites: &Sites, names: &Names) -> Result<(), Failure> {
-    Ok(marks(&sites.source, &names.marks).drop_table().await?)
+    Ok(marks(sites.written(), &names.marks).drop_table().await?)
 }
 
 /// The table on the source for the marks of the barrier and the throttle.

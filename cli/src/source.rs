@@ -44,7 +44,7 @@ pub(crate) fn target_url(text: Option<&str>) -> Result<ServerUrl, Failure> {
     Ok(ServerUrl::parse(text, password.as_deref())?)
 }
 
-/// Reads a replica's URL; where it names no password, the source's is used.
+/// Reads the URL of a replica, or of a primary; where it names no password, the source's is used.
 ///
 /// # Errors
 ///

@@ -33,7 +33,11 @@ impl Throttling {
             .iter()
             .map(|url| Ok(source::replica_url(url, &job.settings.server)?.opts("lag")))
             .collect::<Result<_, Failure>>()?;
-        let opts = job.source.opts("throttle");
+        // A source that is a replica itself must keep up, too.
+        if job.primary.is_some() {
+            config.replicas.push(job.source.opts("lag"));
+        }
+        let opts = job.written().opts("throttle");
         let (monitor, pacer) = Monitor::new(opts, job.marks.clone(), config, hand);
         Ok(Self {
             monitor: tokio::sync::Mutex::new(monitor),

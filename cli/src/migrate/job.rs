@@ -120,6 +120,7 @@ impl Migration {
             in_order: false,
             identity: JobIdentity::migrate(names.collect(), statements.collect()),
             source: site.clone(),
+            primary: None,
             target: site,
             tables: tables.iter().map(JobTable::core).collect(),
         };

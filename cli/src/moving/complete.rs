@@ -59,7 +59,7 @@ pub(super) async fn raise_auto_increments(
     target: &mut Conn,
     locked: &LockedSource,
 ) -> Result<(), Failure> {
-    let mut source = job.source.connect("auto-increment").await?;
+    let mut source = job.written().connect("auto-increment").await?;
     for table in &job.tables {
         let name = locked.name_of(&table.source.name);
         let Some(next) = next_auto_increment(&mut source, name).await? else {

@@ -101,7 +101,7 @@ impl Settling<'_> {
         };
         tracing::info!(%leftover, "an earlier run has shut the source: that is undone first");
         let plan = switching::plan(&self.args.switch, sources)?;
-        undo_leftover(&self.sites.source.opts("undo"), &plan, &leftover).await?;
+        undo_leftover(&self.sites.written().opts("undo"), &plan, &leftover).await?;
         saver
             .save_target(|target| target.source_lock = None)
             .await?;

@@ -11,6 +11,7 @@ use oxferry_state::{Checkpoint, JobIdentity, TableProgress, same_definition};
 use super::{
     Sites, facts,
     preflight::{self, Asked},
+    primary::{self, Pair},
     reverse,
     start::{self, Found, Start},
     tenant::{self, Tenant},
@@ -46,6 +47,8 @@ pub(crate) struct Move {
     /// How rows are written.
     pub(super) transfer: TransferSettings,
     pub(super) source_is_read_only: bool,
+    /// What the source had executed at the beginning that its primary hadn't.
+    pub(super) strays: String,
     /// How far the target's binary log has been looked through.
     pub(super) guard: Guard,
 }
@@ -61,7 +64,11 @@ impl Move {
     pub(super) async fn look(args: MoveArgs, sites: Sites) -> Result<(Self, Conn), Failure> {
         let wanted = wanted(&args.select)?;
         let tenant = Tenant::parse(&args.tenant)?;
-        let Sites { source, target } = sites;
+        let Sites {
+            source,
+            primary,
+            target,
+        } = sites;
         let mut source_conn = source.connect("preflight").await?;
         let mut target_conn = target.connect("preflight").await?;
         let sides = Sides {
@@ -85,9 +92,11 @@ impl Move {
         }
         let source_is_read_only = source.info.read_only || source.info.super_read_only;
         let lines = tenant.as_ref().map(Tenant::lines).unwrap_or_default();
-        let core = core(&args, (source, target), (tables, lines))?;
+        let mut core = core(&args, (source, target), (tables, lines))?;
+        core.primary = primary;
         let seen = (&mut source_conn, &mut target_conn);
         check(&args, &core, &parts, seen).await?;
+        let strays = primary::strays_of(&core, &mut source_conn).await?;
         let load = match args.load {
             LoadMode::Auto => Load::choose(&mut target_conn).await.map_err(|error| {
                 Failure::new(Remedy::Retry, error).context("asking the target for local_infile")
@@ -110,6 +119,7 @@ impl Move {
             left_behind,
             blueprint: Blueprint::default(),
             source_is_read_only,
+            strays,
             guard: Guard::new(),
         };
         Ok((job, target_conn))
@@ -155,8 +165,25 @@ impl Move {
     pub(super) fn sites(&self) -> Sites {
         Sites {
             source: self.core.source.clone(),
+            primary: self.core.primary.clone(),
             target: self.core.target.clone(),
         }
+    }
+
+    /// Returns the source and its primary, where it is a replica.
+    pub(super) fn pair(&self) -> Option<Pair<'_>> {
+        Some(Pair {
+            source: &self.core.source,
+            primary: self.core.primary.as_ref()?,
+            strays: &self.strays,
+            within: self.args.switch.locked_max,
+        })
+    }
+
+    /// Returns whether there is a table for marks on the server that the
+    /// applications write to.
+    pub(super) const fn has_marks(&self) -> bool {
+        self.core.primary.is_some() || !self.source_is_read_only
     }
 
     /// Begins the move's checkpoint.
@@ -309,22 +336,32 @@ async fn check(
     (source_conn, target_conn): (&mut Conn, &mut Conn),
 ) -> Result<(), Failure> {
     let children = facts::children(source_conn, parts).await?;
-    let source = (&core.source, source_conn);
+    let source = (&core.source, &mut *source_conn);
     let facts = facts::read(source, (&core.target, &mut *target_conn)).await?;
     let targets = core.tables.iter().map(|table| table.target.clone());
+    let is_replica = core.primary.is_some();
     let asked = Asked {
         parts,
         targets: targets.collect(),
-        marks: (!facts.source.server.read_only).then_some(&core.marks),
+        marks: (is_replica || !facts.source.server.read_only).then_some(&core.marks),
         lock: args.switch.lock_source,
         watches: args.detect_foreign_writes == OnOff::On,
+        is_replica,
     };
+    let ends = (
+        (&core.source, source_conn),
+        (&core.target, &mut *target_conn),
+        core.primary.as_ref(),
+    );
+    let pair = primary::Facts::read(ends, &asked).await?;
     let mut problems = preflight::problems(&facts, &asked);
+    problems.extend(pair.problems());
+    problems.extend(primary::way_back_problem(args));
     let seen = (&facts, target_conn);
     problems.extend(reverse::check(args, core, parts, seen).await?);
     refuse(&problems)?;
     let notes = preflight::notes(parts, &children).into_iter();
-    for note in notes.chain(tenant::notes(&core.tables)) {
+    for note in notes.chain(pair.notes()).chain(tenant::notes(&core.tables)) {
         tracing::warn!("{note}");
     }
     Ok(())
@@ -452,6 +489,7 @@ fn core(
         identity,
         in_order: true,
         source,
+        primary: None,
         target,
         tables,
     })

@@ -103,7 +103,8 @@ fn say_job(job: &Move) {
         tables = job.core.tables.len(),
         state = %job.core.state.plain(),
         sentinel = %job.core.sentinel.plain(),
-        marks_on_source = !job.source_is_read_only,
+        marks_on_source = job.has_marks() && job.core.primary.is_none(),
+        marks_on_primary = job.core.primary.is_some(),
         marks = %job.core.marks.plain(),
         "tables of the move itself"
     );

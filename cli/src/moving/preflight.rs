@@ -45,12 +45,15 @@ pub(super) struct Asked<'a> {
     pub(super) parts: &'a [Part],
     /// What they are called on the target.
     pub(super) targets: Vec<TableName>,
-    /// The table of the marks on the source; `None` where there are none.
+    /// The table of the marks on the server that the applications write to;
+    /// `None` where there are none.
     pub(super) marks: Option<&'a TableName>,
     /// What shuts the applications out of the source.
     pub(super) lock: Option<LockSource>,
     /// Whether the target's binary log is looked through.
     pub(super) watches: bool,
+    /// Whether the applications write to the source's primary instead of it.
+    pub(super) is_replica: bool,
 }
 
 /// What the move does on every table that it makes or fills.
@@ -229,6 +232,27 @@ fn source_privileges(grants: &[String], asked: &Asked<'_>) -> Vec<privileges::Mi
         grants,
         &privileges::ON_SERVER,
     ));
+    let on_source: &'static [&'static str] = &ON_SOURCE;
+    let tables = asked.parts.iter();
+    let needs: Vec<_> = tables
+        .map(|part| (part.table.name.clone(), on_source))
+        .collect();
+    missing.extend(privileges::missing_on(grants, &needs));
+    if !asked.is_replica {
+        missing.extend(writer_privileges(grants, asked));
+    }
+    missing
+}
+
+/// What is missing on the server that the applications write to.
+pub(super) fn writer_privileges(grants: &[String], asked: &Asked<'_>) -> Vec<privileges::Missing> {
+    let mut missing = Vec::new();
+    if asked.is_replica {
+        missing.extend(privileges::missing_on_server(
+            grants,
+            &["REPLICATION CLIENT"],
+        ));
+    }
     // SUPER, which old users have, is as good.
     if asked.lock == Some(LockSource::ReadOnly)
         && privileges::missing_on_server(grants, &["SUPER"]).is_some()
@@ -241,11 +265,10 @@ fn source_privileges(grants: &[String], asked: &Asked<'_>) -> Vec<privileges::Mi
         Some(LockSource::Rename) => &ON_RENAMED,
         _ => &[],
     };
-    let mut needs: Vec<(TableName, &'static [&'static str])> = Vec::new();
-    for part in asked.parts {
-        needs.push((part.table.name.clone(), &ON_SOURCE));
-        needs.push((part.table.name.clone(), by_lock));
-    }
+    let tables = asked.parts.iter();
+    let needs: Vec<_> = tables
+        .map(|part| (part.table.name.clone(), by_lock))
+        .collect();
     missing.extend(privileges::missing_on(grants, &needs));
     if let Some(marks) = asked.marks {
         missing.extend(privileges::missing_in(grants, &marks.schema, &IN_MARKS));
@@ -383,6 +406,7 @@ mod tests {
             marks: None,
             lock: Some(lock),
             watches: true,
+            is_replica: false,
         }
     }
 

@@ -210,8 +210,8 @@ pub(super) const TARGET_SESSIONS: &[&str] = &["SET SESSION foreign_key_checks = 
 
 /// A read-only source has GTIDs, and no marks.
 async fn make_marks(job: &Move) -> Result<(), Failure> {
-    if !job.source_is_read_only {
-        marks(&job.core.source, &job.core.marks).create().await?;
+    if job.has_marks() {
+        marks(job.core.written(), &job.core.marks).create().await?;
     }
     Ok(())
 }

@@ -41,7 +41,11 @@ pub(crate) async fn clean(args: &CleanupArgs) -> Result<(), Failure> {
     let job = args.job.as_deref();
     let wanted = job.map(|name| source::table_name(name, &source.url));
     let wanted = wanted.transpose()?;
-    let sites = Sites { source, target };
+    let sites = Sites {
+        source,
+        primary: None,
+        target,
+    };
     let file = args.state.as_ref().map(FileStore::new);
     let mut found = in_tables(&mut conn).await?;
     if let Some(file) = &file {

@@ -8,7 +8,7 @@ use oxferry_schema::{Remedy, TableName};
 use oxferry_state::{Phase, TargetServer};
 use oxferry_verifier::Verified;
 
-use super::{Names, clean_up, job::Move, reverse, sink::MoveSink, switching, watch};
+use super::{Names, clean_up, job::Move, primary, reverse, sink::MoveSink, switching, watch};
 use crate::{
     failure::Failure,
     job::{Kind, Prepared, PreparedTable, Script, TakenOver},
@@ -34,7 +34,10 @@ impl Kind for Move {
     }
 
     async fn watch(&self, script: &Script<'_, Self>) -> Failure {
-        watch::run(script).await
+        tokio::select! {
+            failure = watch::run(script) => failure,
+            failure = primary::watch::run(script) => failure,
+        }
     }
 
     async fn cut_over(&self, script: &Script<'_, Self>) -> Result<TakenOver, Failure> {
@@ -42,7 +45,7 @@ impl Kind for Move {
         if self.args.switch.reverse_for.is_some() {
             plan = plan.with_after(AfterSwitch::AdminsWrite);
         }
-        let (source, target) = (&self.core.source, &self.core.target);
+        let (source, target) = (self.core.written(), &self.core.target);
         let mut takeover = Takeover {
             script,
             completed: false,
@@ -111,8 +114,17 @@ struct Takeover<'a> {
 
 impl Takeover<'_> {
     async fn come_to_rest(&self) -> Result<(), Failure> {
+        let pair = self.script.kind.pair();
+        if let Some(pair) = &pair {
+            // What a failed attempt has undone on the primary comes here later.
+            pair.come_close().await?;
+        }
         come_to_rest(self.script).await?;
-        self.script.kind.check_unchanged().await
+        self.script.kind.check_unchanged().await?;
+        match &pair {
+            Some(pair) => pair.come_close().await,
+            None => Ok(()),
+        }
     }
 
     async fn bring_over_the_rest(&mut self, locked: &LockedSource) -> Result<Verified, Failure> {
@@ -122,10 +134,18 @@ impl Takeover<'_> {
             kind,
             ..
         } = self.script;
+        let through = match kind.pair() {
+            None => locked.through.clone(),
+            Some(pair) => {
+                pair.follow(locked).await?;
+                let mut source = kind.core.source.connect("position").await?;
+                kind.core.source.position(&mut source).await?.file
+            }
+        };
         self.script.at_rest.set(true);
         let name_of = |table: &TableName| locked.name_of(table).clone();
         kind.read_from(self.script, &name_of);
-        handle.reach(locked.through.clone()).await?;
+        handle.reach(through).await?;
         handle.settle().await?;
         let evidence = comparison.finish_at_rest(self.script, name_of).await?;
         handle.hold().await?;

@@ -11,11 +11,12 @@ use crate::{
 };
 
 /// A command that appends what it is told to a file, a line a call.
-fn noting(file: &Path) -> String {
+pub(crate) fn noting(file: &Path) -> String {
     format!("sh -c 'cat >> \"$0\"; echo >> \"$0\"' {}", file.display())
 }
 
-fn told(file: &Path) -> Vec<Value> {
+/// What such a command was told so far.
+pub(crate) fn told(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let lines = text.lines();
     // The last one may still be on its way.

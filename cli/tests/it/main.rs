@@ -26,6 +26,7 @@ mod moves_spoiled;
 mod multi;
 mod native;
 mod refuse;
+mod replica;
 mod resume;
 mod reverse;
 mod settings;
