@@ -11,8 +11,7 @@ use oxferry_state::{Checkpoint, JobIdentity, TableProgress, same_definition};
 use super::{
     Sites, facts,
     preflight::{self, Asked},
-    primary::{self, Pair},
-    reverse,
+    primary, reverse,
     start::{self, Found, Start},
     tenant::{self, Tenant},
     watch::Guard,
@@ -168,22 +167,6 @@ impl Move {
             primary: self.core.primary.clone(),
             target: self.core.target.clone(),
         }
-    }
-
-    /// Returns the source and its primary, where it is a replica.
-    pub(super) fn pair(&self) -> Option<Pair<'_>> {
-        Some(Pair {
-            source: &self.core.source,
-            primary: self.core.primary.as_ref()?,
-            strays: &self.strays,
-            within: self.args.switch.locked_max,
-        })
-    }
-
-    /// Returns whether there is a table for marks on the server that the
-    /// applications write to.
-    pub(super) const fn has_marks(&self) -> bool {
-        self.core.primary.is_some() || !self.source_is_read_only
     }
 
     /// Begins the move's checkpoint.

@@ -14,6 +14,7 @@ use oxferry_schema::{Remedy, ServerInfo, classify};
 
 use super::{
     facts::Seen,
+    job::Move,
     preflight::{self, Asked},
     replication::{Channel, channels},
 };
@@ -441,6 +442,24 @@ impl Pair<'_> {
 
 const SHUT: &str = "the primary is read-only: another server may take the writes by now; give that one as \
     --source-primary, or turn it writable again";
+
+impl Move {
+    /// Returns the source and its primary, where it is a replica.
+    pub(super) fn pair(&self) -> Option<Pair<'_>> {
+        Some(Pair {
+            source: &self.core.source,
+            primary: self.core.primary.as_ref()?,
+            strays: &self.strays,
+            within: self.args.switch.locked_max,
+        })
+    }
+
+    /// Returns whether there is a table for marks on the server that the
+    /// applications write to.
+    pub(super) const fn has_marks(&self) -> bool {
+        self.core.primary.is_some() || !self.source_is_read_only
+    }
+}
 
 /// Returns whether a server takes no writes.
 pub(super) async fn read_only(conn: &mut Conn) -> Result<bool, Failure> {
