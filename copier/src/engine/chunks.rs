@@ -9,6 +9,9 @@ use super::{BarrierId, BatchId, ChunkId, Repair, TableId, TxnSeq};
 pub(super) struct Wanted {
     pub(super) table: TableId,
     pub(super) what: Repair,
+    /// Whether a change is the cause: such rows are read again for as long as
+    /// changes come, and no end of the copy waits for them.
+    pub(super) by_change: bool,
 }
 
 /// An open chunk.
@@ -22,6 +25,8 @@ pub(super) struct Chunk {
     pub(super) must_see: TxnSeq,
     /// Batches up to this one have to be done before the copy begins.
     pub(super) after_batch: Option<BatchId>,
+    /// As in [`Wanted`].
+    pub(super) by_change: bool,
     pub(super) stage: Stage,
 }
 
@@ -64,6 +69,13 @@ impl Chunks {
     pub(super) fn next_id(&mut self) -> ChunkId {
         self.chunks_opened += 1;
         ChunkId(self.chunks_opened)
+    }
+
+    /// Returns whether nothing is left to copy but what changes are the cause of.
+    pub(super) fn is_copied(&self) -> bool {
+        self.wanted.is_empty()
+            && self.repairs.iter().all(|wanted| wanted.by_change)
+            && self.open.values().all(|chunk| chunk.by_change)
     }
 
     /// Adds an open chunk.

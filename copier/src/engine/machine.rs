@@ -27,6 +27,9 @@ pub struct Engine {
     unfinished: BTreeSet<TableId>,
     /// Where the search for the next table to look up begins.
     turn: TableId,
+    /// Whether the next chunk to open is one that waits, before any repair that a
+    /// change is the cause of.
+    wanted_first: bool,
     /// Tables that may have a batch to apply.
     due: VecDeque<TableId>,
     is_due: Vec<bool>,
@@ -56,6 +59,7 @@ impl Engine {
             chunks: Chunks::default(),
             unfinished: (0..tables.len()).map(TableId).collect(),
             turn: TableId(0),
+            wanted_first: false,
             due: VecDeque::new(),
             is_due: vec![false; tables.len()],
             batches: BTreeMap::new(),
@@ -103,8 +107,11 @@ impl Engine {
         if !self.config.in_order {
             self.turn = TableId(table.0 + 1);
         }
-        let what = Repair::Range(range);
-        self.chunks.wanted.push_back(Wanted { table, what });
+        self.chunks.wanted.push_back(Wanted {
+            table,
+            what: Repair::Range(range),
+            by_change: false,
+        });
     }
 
     /// Notes that a table has no further ranges.
@@ -180,6 +187,17 @@ impl Engine {
     /// a repair waits for all open chunks and for the batches in flight, and
     /// until it is done no other chunk opens and no batch is given out.
     pub fn repair(&mut self, table: TableId, what: Repair) {
+        self.read_again(table, what, false);
+    }
+
+    /// As [`repair`](Self::repair), of keys that a change to another table is the
+    /// cause of: the copy is complete without them, and chunks that wait take
+    /// turns with them.
+    pub fn repair_by_change(&mut self, table: TableId, keys: Vec<Key>) {
+        self.read_again(table, Repair::Keys(keys), true);
+    }
+
+    fn read_again(&mut self, table: TableId, what: Repair, by_change: bool) {
         let is_ranged = self
             .tables
             .get(table.0)
@@ -192,10 +210,15 @@ impl Engine {
                         upper: key.successor(),
                         lower: Some(key),
                     }),
+                    by_change,
                 });
                 self.chunks.repairs.extend(ranges);
             }
-            what => self.chunks.repairs.push_back(Wanted { table, what }),
+            what => self.chunks.repairs.push_back(Wanted {
+                table,
+                what,
+                by_change,
+            }),
         }
     }
 
@@ -321,10 +344,7 @@ impl Engine {
     /// Returns whether every range of every table is on the target.
     #[must_use]
     pub fn is_copied(&self) -> bool {
-        self.unfinished.is_empty()
-            && self.chunks.wanted.is_empty()
-            && self.chunks.repairs.is_empty()
-            && self.chunks.open_count() == 0
+        self.unfinished.is_empty() && self.chunks.is_copied()
     }
 
     /// Returns whether nothing is buffered and nothing under way.

@@ -445,3 +445,35 @@ fn once_its_unique_index_stands_a_table_goes_on_in_order() {
     engine.handle_batch_applied(id);
     assert!(batch(&mut engine).is_some());
 }
+
+#[test]
+fn rows_read_again_for_changes_hold_up_neither_the_copy_nor_its_end() {
+    for mode in [Mode::Ranged, Mode::Ordered] {
+        let mut engine = engine(mode);
+        engine.handle_range(TABLE, range(10, 20));
+        engine.handle_range(TABLE, range(20, 30));
+        engine.handle_ranges_exhausted(TABLE);
+        let mut copied = Vec::new();
+        // After each one, the next change is there already.
+        for turn in 0..40 {
+            engine.repair_by_change(TABLE, vec![key(turn % 10)]);
+            while let Some(action) = engine.poll() {
+                match action {
+                    Action::Barrier { id } => engine.handle_barrier_passed(id),
+                    Action::Copy { chunk, range, .. } => {
+                        copied.push(range);
+                        engine.handle_chunk_copied(chunk, 1);
+                        break;
+                    }
+                    Action::CopyKeys { chunk, .. } => {
+                        engine.handle_chunk_copied(chunk, 1);
+                        break;
+                    }
+                    Action::Apply { id, .. } => engine.handle_batch_applied(id),
+                }
+            }
+        }
+        assert!(copied.contains(&range(20, 30)), "{mode:?}");
+        assert!(engine.is_copied(), "{mode:?}");
+    }
+}

@@ -397,7 +397,7 @@ where
             (self.observer)(table.0, key);
         }
         if !keys.is_empty() {
-            self.engine.repair(table, Repair::Keys(keys));
+            self.engine.repair_by_change(table, keys);
         }
     }
 

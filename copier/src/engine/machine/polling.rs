@@ -13,7 +13,12 @@ impl Engine {
     /// Opens as many of the ranges looked up as may be open at once.
     pub(super) fn open_ranges(&mut self) {
         while self.is_copying && self.chunks.open_count() < self.open_max() {
-            if !self.open_repair() && !self.open_wanted() {
+            let opened = if self.wanted_first {
+                self.open_wanted() || self.open_repair()
+            } else {
+                self.open_repair() || self.open_wanted()
+            };
+            if !opened {
                 return;
             }
         }
@@ -23,14 +28,15 @@ impl Engine {
     fn open_wanted(&mut self) -> bool {
         let committed = self.ledger.committed();
         let tables = &self.tables;
-        let repairs = &self.chunks.repairs;
+        let (repairs, wanted_first) = (&self.chunks.repairs, self.wanted_first);
         // A repair that waits only for open chunks comes before new ones.
         let gives_way = |table: TableId| {
             let state = tables.get(table.0);
             state.is_some_and(|state| {
                 let mut ready = repairs
                     .iter()
-                    .filter(|repair| repair.table == table && state.may_repair(&repair.what));
+                    .filter(|repair| repair.table == table && state.may_repair(&repair.what))
+                    .filter(|repair| !(repair.by_change && wanted_first));
                 state.repairs_alone() && ready.next().is_some()
             })
         };
@@ -45,6 +51,7 @@ impl Engine {
             return false;
         };
         self.open(wanted, false);
+        self.wanted_first = false;
         true
     }
 
@@ -59,6 +66,8 @@ impl Engine {
             state.may_open(committed) && state.may_repair(&wanted.what) && is_alone
         });
         if may_open {
+            // Where changes never end, what waits must get its turn.
+            self.wanted_first = wanted.by_change;
             self.open(wanted, true);
         } else {
             self.chunks.repairs.push_back(wanted);
@@ -67,7 +76,11 @@ impl Engine {
     }
 
     fn open(&mut self, wanted: Wanted, repair: bool) {
-        let Wanted { table, what } = wanted;
+        let Wanted {
+            table,
+            what,
+            by_change,
+        } = wanted;
         let Some(state) = self.tables.get_mut(table.0) else {
             return;
         };
@@ -79,6 +92,7 @@ impl Engine {
             again: repair || state.copies_again(),
             must_see: self.ledger.committed(),
             after_batch: repair.then_some(BatchId(self.batches_started)),
+            by_change,
             stage: Stage::Opened,
         };
         self.chunks.open(id, chunk);
