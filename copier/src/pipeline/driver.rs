@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     Batch, Chunker, CopyError, KeyedChange, RowSink,
-    engine::{Action, BarrierId, BatchId, ChunkId, Engine, Repair, TableId, TxnSeq},
+    engine::{Action, BarrierId, BatchId, ChunkId, Engine, TableId, TxnSeq},
 };
 
 /// Is told the table and the key of every change, when it is dispatched.

@@ -13,11 +13,8 @@ impl Engine {
     /// Opens as many of the ranges looked up as may be open at once.
     pub(super) fn open_ranges(&mut self) {
         while self.is_copying && self.chunks.open_count() < self.open_max() {
-            let opened = if self.wanted_first {
-                self.open_wanted() || self.open_repair()
-            } else {
-                self.open_repair() || self.open_wanted()
-            };
+            let wanted_first = self.wanted_first && self.open_wanted();
+            let opened = wanted_first || self.open_repair() || self.open_wanted();
             if !opened {
                 return;
             }
