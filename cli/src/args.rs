@@ -172,12 +172,12 @@ pub(crate) struct TenantArgs {
     #[arg(long, value_name = "COLUMN=VALUE", conflicts_with = "reverse_for")]
     pub(crate) tenant: Option<String>,
     /// A table without that column, whose rows name their owner:
-    /// {table="DB.T", column="OWNER_ID", owner="DB.OWNERS", `owner_key="ID"`}; as [[joined]] in a
+    /// {table="DB.T", column="OWNER_ID", owner="DB.OWNERS", `owner_key="ID"`}; in a list `joined` in a
     /// settings file
     #[arg(long, value_name = "TABLE", requires = "tenant")]
     pub(crate) joined: Vec<String>,
     /// The table of the tenant's own row, {table="DB.TENANTS", column="ID"}, which the target gets
-    /// last, while the source is shut; as [[root]] in a settings file
+    /// last, while the source is shut; in a list `root` in a settings file
     #[arg(long, value_name = "TABLE", requires = "tenant")]
     pub(crate) root: Vec<String>,
     /// A table to move whole, whoever its rows belong to, as DATABASE.NAME
@@ -415,7 +415,7 @@ pub(crate) enum TargetTables {
     Refuse,
     /// Tables of the same columns, without rows
     Empty,
-    /// Tables of the same columns, whatever rows they hold besides
+    /// Tables of the same columns; with --tenant they may hold the rows of others
     Matching,
 }
 

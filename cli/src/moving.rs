@@ -20,7 +20,7 @@ mod takeover;
 mod tenant;
 mod watch;
 
-use mysql_async::Conn;
+use mysql_async::{Conn, prelude::Queryable};
 use oxferry_cutover::Sentinel;
 use oxferry_schema::TableName;
 use oxferry_state::{Checkpoint, Phase, TableStore};
@@ -30,7 +30,10 @@ use crate::{
     args::MoveArgs,
     control::{self, Controls},
     failure::Failure,
-    job::{self as course, Holder, Interrupt, Job, JobLock, Progress, SAVE_MAX, Saver, Site},
+    job::{
+        self as course, Holder, Interrupt, Job, JobLock, Progress, SAVE_MAX, Saver, Site,
+        table_exists,
+    },
     log::Log,
     source,
 };
@@ -300,7 +303,21 @@ async fn clean_up(
     saver.clear().await
 }
 
+/// Drops the table of the marks, unless a job that changes the table there has
+/// its checkpoint in it: the name is the same.
 async fn drop_marks(sites: &Sites, names: &Names) -> Result<(), Failure> {
+    let mut conn = sites.written().connect("marks").await?;
+    if !table_exists(&mut conn, &names.marks).await? {
+        return Ok(());
+    }
+    let query = format!("SELECT COUNT(*) FROM {} WHERE payload <> ''", names.marks);
+    let checkpoints: Option<u64> = conn.query_first(query).await.map_err(|error| {
+        Failure::new(oxferry_schema::Remedy::Retry, error).context("looking for checkpoints")
+    })?;
+    if checkpoints.unwrap_or_default() > 0 {
+        tracing::info!(table = %names.marks.plain(), "another job's checkpoint stays on the source");
+        return Ok(());
+    }
     Ok(marks(sites.written(), &names.marks).drop_table().await?)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use oxferry_schema::{Key, Remedy};
+use oxferry_schema::{Key, Remedy, TableName};
 
 use crate::{FingerprintError, Mismatch, Mismatches};
 
@@ -162,6 +162,18 @@ fn others(more: u64) -> String {
 }
 
 impl CompareError {
+    /// Has the rows that differ told with the names of their tables, which are
+    /// `names`, in the job's order.
+    #[must_use]
+    pub fn naming(mut self, names: &[TableName]) -> Self {
+        if let Self::Different { found, .. } | Self::Differs { found } | Self::Diverged { found } =
+            &mut self
+        {
+            found.name(names);
+        }
+        self
+    }
+
     /// Says what to do about this error.
     #[must_use]
     pub const fn remedy(&self) -> Remedy {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use oxferry_schema::Key;
+use oxferry_schema::{Key, TableName};
 
 use crate::fingerprint::{Fingerprint, KeyedFingerprint};
 
@@ -50,12 +50,22 @@ impl Mismatch {
 impl fmt::Display for Mismatch {
     /// Writes `key 7 of table 0 is different: source 3f…, target 9a…`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, None)
+    }
+}
+
+impl Mismatch {
+    /// Writes it with the table's name, or its number where that isn't known.
+    fn write(&self, f: &mut fmt::Formatter<'_>, name: Option<&TableName>) -> fmt::Result {
         let kind = match self.kind {
             MismatchKind::MissingOnTarget => "missing on the target",
             MismatchKind::MissingOnSource => "missing on the source",
             MismatchKind::Different => "different",
         };
-        write!(f, "key {} of table {} is {kind}: ", self.key, self.table)?;
+        match name {
+            Some(name) => write!(f, "key {} of {} is {kind}: ", self.key, name.plain())?,
+            None => write!(f, "key {} of table {} is {kind}: ", self.key, self.table)?,
+        }
         let side = |f: &mut fmt::Formatter<'_>, row: &Option<Fingerprint>| match row {
             Some(row) => write!(f, "{row}"),
             None => f.write_str("no row"),
@@ -72,6 +82,8 @@ impl fmt::Display for Mismatch {
 pub struct Mismatches {
     listed: Vec<Mismatch>,
     count: u64,
+    /// The tables' names, for whoever reads it; none while they aren't known.
+    names: Vec<TableName>,
 }
 
 impl Mismatches {
@@ -96,6 +108,11 @@ impl Mismatches {
         self.count == 0
     }
 
+    /// Says what the tables are called, in the job's order.
+    pub(crate) fn name(&mut self, names: &[TableName]) {
+        names.clone_into(&mut self.names);
+    }
+
     /// Adds some more.
     pub(crate) fn extend(&mut self, more: impl IntoIterator<Item = Mismatch>) {
         for mismatch in more {
@@ -112,7 +129,8 @@ impl fmt::Display for Mismatches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} rows differ", self.count)?;
         for mismatch in self.listed.iter().take(SHOWN_MAX) {
-            write!(f, "; {mismatch}")?;
+            f.write_str("; ")?;
+            mismatch.write(f, self.names.get(mismatch.table))?;
         }
         if self.listed.len() > SHOWN_MAX {
             f.write_str("; and more")?;
@@ -208,5 +226,11 @@ mod tests {
                 .starts_with("500 rows differ; key 0 of table 0 is missing")
         );
         assert!(all.to_string().ends_with("and more"));
+        let name = |text| oxferry_schema::Ident::new(text).unwrap();
+        all.name(&[TableName::new(name("shop"), name("orders"))]);
+        assert!(
+            all.to_string()
+                .starts_with("500 rows differ; key 0 of shop.orders is missing")
+        );
     }
 }

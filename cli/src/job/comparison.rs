@@ -52,6 +52,8 @@ pub(crate) struct Comparison {
     all: tokio::sync::Mutex<Option<FixedRanges>>,
     clean: tokio::sync::Mutex<Option<Clean>>,
     copied: Vec<Copied>,
+    /// The source's tables, for whoever reads of rows that differ.
+    names: Vec<TableName>,
     /// Rows that were compared while nobody could write.
     rows_at_rest: AtomicU64,
     /// Whether the copy can be followed: it begins now, and takes whole tables.
@@ -93,6 +95,7 @@ impl Comparison {
             ranges: tokio::sync::Mutex::new(ranges),
             all: tokio::sync::Mutex::new(None),
             clean: tokio::sync::Mutex::new(None),
+            names: job.sources(),
             copied,
             rows_at_rest: AtomicU64::new(0),
             can_follow: !prepared.resumed && whole,
@@ -164,9 +167,9 @@ impl Comparison {
                 | CompareError::Uncovered { .. }),
             ) => tracing::warn!(
                 "comparing while copying is not enough, everything is compared afterwards: {}",
-                Failure::from(error).line()
+                self.told(error).line()
             ),
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(self.told(error)),
         }
         Ok(())
     }
@@ -185,7 +188,8 @@ impl Comparison {
         if self.mode == VerifyMode::Inline && self.clean.lock().await.is_some() {
             return self.catch_up().await;
         }
-        let clean = verify.run(&mut *self.ranges.lock().await).await?;
+        let clean = verify.run(&mut *self.ranges.lock().await).await;
+        let clean = clean.map_err(|error| self.told(error))?;
         *self.clean.lock().await = Some(clean);
         Ok(())
     }
@@ -202,9 +206,15 @@ impl Comparison {
             return Ok(());
         }
         if let (Some(verify), Some(clean)) = (&self.verify, self.clean.lock().await.as_mut()) {
-            verify.trim(clean, &mut *self.ranges.lock().await).await?;
+            let trimmed = verify.trim(clean, &mut *self.ranges.lock().await).await;
+            trimmed.map_err(|error| self.told(error))?;
         }
         Ok(())
+    }
+
+    /// Tells of an error by the names of the tables.
+    fn told(&self, error: CompareError) -> Failure {
+        error.naming(&self.names).into()
     }
 
     /// Compares the rest on the connection that holds the lock.
@@ -289,7 +299,8 @@ impl Comparison {
         })?;
         let (feed, touched) = (Arc::clone(&self.feed), self.feed.touched());
         let verify = Verify::new(sides, feed, touched, self.config);
-        let evidence = verify.run_at_rest(ranges).await?;
+        let evidence = verify.run_at_rest(ranges).await;
+        let evidence = evidence.map_err(|error| self.told(error))?;
         self.rows_at_rest
             .store(evidence.rows_compared(), Ordering::Relaxed);
         Ok(evidence)
@@ -307,16 +318,17 @@ impl Comparison {
                 anyhow::anyhow!("the cutover came before a full comparison"),
             )
         })?;
-        let evidence = verify
-            .finish(clean, sides)
-            .await
-            .map_err(|error| match error {
-                // The next attempt compares anew, and copies again what differs.
-                CompareError::Diverged { .. } | CompareError::Outdated => {
-                    Failure::new(Remedy::Retry, error)
-                }
-                error => error.into(),
-            })?;
+        let evidence =
+            verify
+                .finish(clean, sides)
+                .await
+                .map_err(|error| match error.naming(&self.names) {
+                    // The next attempt compares anew, and copies again what differs.
+                    error @ (CompareError::Diverged { .. } | CompareError::Outdated) => {
+                        Failure::new(Remedy::Retry, error)
+                    }
+                    error => error.into(),
+                })?;
         for ((source, target), copied) in sides.iter().zip(&self.copied) {
             self.spot_check(copied, source, target).await?;
         }

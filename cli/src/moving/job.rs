@@ -214,6 +214,7 @@ impl Move {
         let databases = read_databases(&mut source).await?;
         let mut side = TargetSide::read(conn, &self.selection, &self.parts).await?;
         side.tables.retain(|one| !gone.contains(&one.table.name));
+        self.check_rows(&side)?;
         let existing = match self.args.target_tables {
             TargetTables::Refuse => oxferry_schema::TargetTables::Refuse,
             TargetTables::Empty => oxferry_schema::TargetTables::Empty,
@@ -225,6 +226,27 @@ impl Move {
             tracing::info!("{note}");
         }
         Ok(blueprint)
+    }
+
+    /// Rows that the source doesn't have would be taken for differences, and
+    /// removed: only a tenant's move leaves others' alone.
+    fn check_rows(&self, side: &TargetSide) -> Result<(), Failure> {
+        if self.args.target_tables != TargetTables::Matching || self.tenant.is_some() {
+            return Ok(());
+        }
+        let filled = side.tables.iter().filter(|one| !one.empty);
+        let problems: Vec<Problem> = filled
+            .map(|one| Problem {
+                what: format!(
+                    "table {} on the target holds rows, of which the move would leave none that the \
+                     source doesn't have",
+                    one.table.name.plain()
+                ),
+                fix: "empty it, or say with --tenant which rows are moved".to_owned(),
+                remedy: Remedy::Usage,
+            })
+            .collect();
+        refuse(&problems)
     }
 
     /// Returns whether the move makes a table itself.

@@ -88,3 +88,27 @@ async fn what_fails_after_the_switch_is_the_jobs_exit_code() {
     assert!(!text.contains("run the same command again"), "{text}");
     assert!(far.is_done().await);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_stand_on_the_target_are_not_taken_for_differences() {
+    let far = Far::new(TableSpec::sysbench, 10).await;
+    let database = far.source.name();
+    let mut target = far.target.conn().await.unwrap();
+    let create = format!("CREATE DATABASE `{database}`");
+    target.query_drop(create).await.unwrap();
+    let there = far.table.create_sql();
+    target.query_drop(there).await.unwrap();
+    let insert = format!("INSERT INTO `{database}`.t (id, k, c, pad) VALUES (77, 1, 'a', 'b')");
+    target.query_drop(insert).await.unwrap();
+    for (option, fact) in [("refuse", "t"), ("empty", "t"), ("matching", "--tenant")] {
+        let finished = far.moves().arg("--target-tables").arg(option);
+        let finished = finished.run(LIMIT).await.unwrap();
+        check_code(&finished, 64);
+        assert!(finished.text().contains(fact), "{}", finished.text());
+    }
+    let delete = format!("DELETE FROM `{database}`.t");
+    target.query_drop(delete).await.unwrap();
+    let finished = far.moves().arg("--target-tables").arg("matching");
+    check_code(&finished.run(LIMIT).await.unwrap(), 0);
+    assert_eq!(far.check_rows("_t_oxold", "t").await, 10);
+}

@@ -55,7 +55,7 @@ async fn check_source_stands(far: &Far) {
 
 /// What tells which row differs, and how.
 fn different(key: &str) -> String {
-    format!("key {key} of table")
+    format!("key {key} of test_")
 }
 
 const ALLOWED: [&str; 2] = ["--detect-foreign-writes", "off"];
