@@ -18,6 +18,7 @@ mod start;
 mod switching;
 mod takeover;
 mod tenant;
+mod wanted;
 mod watch;
 
 use mysql_async::{Conn, prelude::Queryable};
@@ -38,7 +39,7 @@ use crate::{
     source,
 };
 
-pub(crate) use self::{earlier::checkpoints_in, job::wanted, plan::run as plan, remains::clean};
+pub(crate) use self::{earlier::checkpoints_in, plan::run as plan, remains::clean, wanted::wanted};
 
 /// Runs a move to its end, or to the point at which it can be resumed.
 ///

@@ -3,8 +3,8 @@
 use mysql_async::Conn;
 use oxferry_copier::{CopyPlan, Load, Mark, TransferSettings};
 use oxferry_schema::{
-    Attached, Blueprint, EstateProblem, LeftBehind, Part, Place, Remedy, Rename, Selection,
-    ShadowNames, Sides, TableName, TargetSide, Wanted, read_databases, read_found,
+    Attached, Blueprint, EstateProblem, LeftBehind, Part, Remedy, Selection, ShadowNames, Sides,
+    TableName, TargetSide, read_databases, read_found,
 };
 use oxferry_state::{Checkpoint, JobIdentity, TableProgress, same_definition};
 
@@ -14,10 +14,11 @@ use super::{
     primary, reverse,
     start::{self, Found, Start},
     tenant::{self, Tenant},
+    wanted::wanted,
     watch::Guard,
 };
 use crate::{
-    args::{LoadMode, MoveArgs, OnOff, SelectArgs, TargetTables},
+    args::{LoadMode, MoveArgs, OnOff, TargetTables},
     comparing::Comparing,
     failure::{Failure, remedied},
     job::{Job, JobTable, Problem, Rows, Settings, Site, refuse, table_exists},
@@ -388,39 +389,6 @@ fn changed(table: &TableName) -> Failure {
             table.plain()
         ),
     )
-}
-
-/// Reads which tables are wanted.
-pub(crate) fn wanted(args: &SelectArgs) -> Result<Wanted, Failure> {
-    let mut wanted = Wanted::default();
-    for name in &args.database {
-        match Place::parse(name)? {
-            Place::Database(name) => wanted.databases.push(name),
-            Place::Table(table) => {
-                let message = format!(
-                    "--database {} names a table: give it as --table",
-                    table.plain()
-                );
-                return Err(Failure::usage(message));
-            }
-        }
-    }
-    for name in &args.table {
-        match Place::parse(name)? {
-            Place::Table(table) => wanted.tables.push(table),
-            Place::Database(name) => {
-                let message = format!("--table {0}: write it as DATABASE.{0}", name.as_str());
-                return Err(Failure::usage(message));
-            }
-        }
-    }
-    for name in &args.exclude {
-        wanted.exclude.push(Place::parse(name)?);
-    }
-    for rename in &args.rename {
-        wanted.renames.push(Rename::parse(rename)?);
-    }
-    Ok(wanted)
 }
 
 async fn read_parts(conn: &mut Conn, selection: &Selection) -> Result<Vec<Part>, Failure> {
