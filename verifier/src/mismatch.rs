@@ -48,24 +48,21 @@ impl Mismatch {
 }
 
 impl fmt::Display for Mismatch {
-    /// Writes `key 7 of table 0 is different: source 3f…, target 9a…`.
+    /// Writes `key 7 is different: source 3f…, target 9a…`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f, None)
+        self.write(f, "")
     }
 }
 
 impl Mismatch {
-    /// Writes it with the table's name, or its number where that isn't known.
-    fn write(&self, f: &mut fmt::Formatter<'_>, name: Option<&TableName>) -> fmt::Result {
+    /// Writes it with what stands behind the key, which names its table.
+    fn write(&self, f: &mut fmt::Formatter<'_>, of_table: &str) -> fmt::Result {
         let kind = match self.kind {
             MismatchKind::MissingOnTarget => "missing on the target",
             MismatchKind::MissingOnSource => "missing on the source",
             MismatchKind::Different => "different",
         };
-        match name {
-            Some(name) => write!(f, "key {} of {} is {kind}: ", self.key, name.plain())?,
-            None => write!(f, "key {} of table {} is {kind}: ", self.key, self.table)?,
-        }
+        write!(f, "key {}{of_table} is {kind}: ", self.key)?;
         let side = |f: &mut fmt::Formatter<'_>, row: &Option<Fingerprint>| match row {
             Some(row) => write!(f, "{row}"),
             None => f.write_str("no row"),
@@ -130,7 +127,11 @@ impl fmt::Display for Mismatches {
         write!(f, "{} rows differ", self.count)?;
         for mismatch in self.listed.iter().take(SHOWN_MAX) {
             f.write_str("; ")?;
-            mismatch.write(f, self.names.get(mismatch.table))?;
+            let of_table = match self.names.get(mismatch.table) {
+                Some(name) => format!(" of {}", name.plain()),
+                None => format!(" of table {}", mismatch.table),
+            };
+            mismatch.write(f, &of_table)?;
         }
         if self.listed.len() > SHOWN_MAX {
             f.write_str("; and more")?;
