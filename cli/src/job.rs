@@ -36,7 +36,7 @@ use oxferry_schema::{RowKey, Table, TableName};
 use oxferry_state::{Checkpoint, JobIdentity};
 
 pub(crate) use self::{
-    callbacks::{check_callbacks, ended, ended_early},
+    callbacks::ended,
     checkpoint::{SAVE_MAX, Saver, Store},
     kind::{Kind, Sink, TakenOver},
     lock::{Holder, JobLock},
@@ -49,7 +49,7 @@ pub(crate) use self::{
     server::{ServerFacts, log_problems, setting},
     settings::Settings,
     shape::Columns,
-    signals::{Interrupt, interrupted, listen},
+    signals::{Interrupt, attended, interrupted},
     site::{Site, drop_together, table_exists},
     size::bytes_text,
 };

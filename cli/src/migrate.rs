@@ -54,20 +54,9 @@ pub(crate) use self::{attached::plan_of, plan::run as plan};
 /// A failure with its remedy. Nothing is left locked; what a resume needs is kept.
 pub(crate) async fn run(args: MigrateArgs, log: &Log) -> Result<(), Failure> {
     args.cutover.check()?;
-    course::check_callbacks(&args.run.callbacks)?;
-    let (listener, interrupt) = course::listen().map_err(|error| {
-        Failure::new(oxferry_schema::Remedy::Bug, error).context("listening for signals")
-    })?;
     let callbacks = args.run.callbacks.clone();
-    let told = async {
-        let outcome = migrate(args, log, &interrupt).await;
-        course::ended_early(&callbacks, outcome).await
-    };
-    tokio::select! {
-        outcome = told => outcome,
-        // Ends the process itself, or never.
-        () = listener.run() => Err(course::interrupted()),
-    }
+    let job = async |interrupt| migrate(args, log, &interrupt).await;
+    course::attended(&callbacks, job).await
 }
 
 async fn migrate(args: MigrateArgs, log: &Log, interrupt: &Interrupt) -> Result<(), Failure> {

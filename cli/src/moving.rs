@@ -1,6 +1,7 @@
 //! `oxferry move`: tables go to another server, from the first look at both to
 //! the last table dropped.
 
+mod attempt;
 mod complete;
 mod earlier;
 mod facts;
@@ -47,20 +48,9 @@ pub(crate) use self::{earlier::checkpoints_in, plan::run as plan, remains::clean
 ///
 /// A failure with its remedy. Nothing is left locked; what a resume needs is kept.
 pub(crate) async fn run(args: MoveArgs, log: &Log) -> Result<(), Failure> {
-    course::check_callbacks(&args.run.callbacks)?;
-    let (listener, interrupt) = course::listen().map_err(|error| {
-        Failure::new(oxferry_schema::Remedy::Bug, error).context("listening for signals")
-    })?;
     let callbacks = args.run.callbacks.clone();
-    let told = async {
-        let outcome = move_tables(args, log, &interrupt).await;
-        course::ended_early(&callbacks, outcome).await
-    };
-    tokio::select! {
-        outcome = told => outcome,
-        // Ends the process itself, or never.
-        () = listener.run() => Err(course::interrupted()),
-    }
+    let job = async |interrupt| move_tables(args, log, &interrupt).await;
+    course::attended(&callbacks, job).await
 }
 
 /// The locks that a move holds, on both servers.

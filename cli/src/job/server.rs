@@ -123,3 +123,24 @@ pub(crate) fn log_problems(facts: &ServerFacts) -> Vec<Problem> {
     }
     found
 }
+
+#[cfg(test)]
+impl ServerFacts {
+    /// A server that a job can use, for tests; `grants` are its user's.
+    pub(crate) fn fit(grants: &[&str]) -> Self {
+        Self {
+            version: "9.7.4".to_owned(),
+            version_numbers: (9, 7, 4),
+            mariadb: false,
+            log_bin: true,
+            binlog_format: "ROW".to_owned(),
+            binlog_row_image: "FULL".to_owned(),
+            binlog_row_value_options: String::new(),
+            binlog_order_commits: true,
+            binlog_checksum: "CRC32".to_owned(),
+            prepared_xa: Vec::new(),
+            read_only: false,
+            grants: grants.iter().map(ToString::to_string).collect(),
+        }
+    }
+}

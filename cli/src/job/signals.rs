@@ -8,7 +8,11 @@ use tokio::{
     sync::watch,
 };
 
-use crate::failure::{Failure, exit_code};
+use super::callbacks::{check_callbacks, ended_early};
+use crate::{
+    args::CallbackArgs,
+    failure::{Failure, exit_code},
+};
 
 /// Whether the operator wants the job to end.
 #[derive(Clone, Debug)]
@@ -22,12 +26,33 @@ pub(crate) struct Listener {
     seen: Interrupt,
 }
 
+/// Runs a job that the operator may interrupt, and tells the error callback of
+/// an end that nobody was told of.
+///
+/// # Errors
+///
+/// The job's; a second signal ends the process itself.
+pub(crate) async fn attended(
+    callbacks: &CallbackArgs,
+    job: impl AsyncFnOnce(Interrupt) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    check_callbacks(callbacks)?;
+    let (listener, interrupt) = listen()
+        .map_err(|error| Failure::new(Remedy::Bug, error).context("listening for signals"))?;
+    let told = async { ended_early(callbacks, job(interrupt).await).await };
+    tokio::select! {
+        outcome = told => outcome,
+        // Ends the process itself, or never.
+        () = listener.run() => Err(interrupted()),
+    }
+}
+
 /// Begins to listen; from now on the first signal doesn't end the process.
 ///
 /// # Errors
 ///
 /// When the system refuses the handlers.
-pub(crate) fn listen() -> io::Result<(Listener, Interrupt)> {
+fn listen() -> io::Result<(Listener, Interrupt)> {
     let seen = Interrupt::new();
     let listener = Listener {
         interrupt: signal(SignalKind::interrupt())?,

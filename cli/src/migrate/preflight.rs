@@ -101,20 +101,7 @@ mod tests {
     use super::*;
 
     fn server() -> ServerFacts {
-        ServerFacts {
-            version: "9.7.4".to_owned(),
-            version_numbers: (9, 7, 4),
-            mariadb: false,
-            log_bin: true,
-            binlog_format: "ROW".to_owned(),
-            binlog_row_image: "FULL".to_owned(),
-            binlog_row_value_options: String::new(),
-            binlog_order_commits: true,
-            binlog_checksum: "CRC32".to_owned(),
-            prepared_xa: Vec::new(),
-            read_only: false,
-            grants: vec!["GRANT ALL PRIVILEGES ON *.* TO `root`@`localhost`".to_owned()],
-        }
+        ServerFacts::fit(&["GRANT ALL PRIVILEGES ON *.* TO `root`@`localhost`"])
     }
 
     fn name(schema: &str, table: &str) -> TableName {

@@ -331,20 +331,7 @@ mod tests {
 
     fn side(uuid: &str) -> Side {
         Side {
-            server: ServerFacts {
-                version: "8.4.1".to_owned(),
-                version_numbers: (8, 4, 1),
-                mariadb: false,
-                log_bin: true,
-                binlog_format: "ROW".to_owned(),
-                binlog_row_image: "FULL".to_owned(),
-                binlog_row_value_options: String::new(),
-                binlog_order_commits: true,
-                binlog_checksum: "CRC32".to_owned(),
-                prepared_xa: Vec::new(),
-                read_only: false,
-                grants: vec![ALL.to_owned()],
-            },
+            server: ServerFacts::fit(&[ALL]),
             uuid: uuid.to_owned(),
             replicates: Vec::new(),
             packet_bytes: 1 << 26,
@@ -457,7 +444,7 @@ mod tests {
         assert_eq!(
             whats(&problems(&unfit, &asked(&[], LockSource::Hook))),
             [
-                "the target is version 8.0.40, the source 8.4.1",
+                "the target is version 8.0.40, the source 9.7.4",
                 "the target is read-only",
                 "on the target: binlog_format is STATEMENT",
                 "the target replicates from the source: rows would arrive by both ways",

@@ -491,20 +491,7 @@ mod tests {
     }
 
     fn server() -> ServerFacts {
-        ServerFacts {
-            version: "8.4.1".to_owned(),
-            version_numbers: (8, 4, 1),
-            mariadb: false,
-            log_bin: true,
-            binlog_format: "ROW".to_owned(),
-            binlog_row_image: "FULL".to_owned(),
-            binlog_row_value_options: String::new(),
-            binlog_order_commits: true,
-            binlog_checksum: "CRC32".to_owned(),
-            prepared_xa: Vec::new(),
-            read_only: false,
-            grants: Vec::new(),
-        }
+        ServerFacts::fit(&[])
     }
 
     fn facts() -> Facts {

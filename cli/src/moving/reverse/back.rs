@@ -21,7 +21,7 @@ use crate::{
     failure::Failure,
     job::{Job, Kind, Prepared, PreparedTable, Script, TakenOver, table_exists},
     moving::{
-        takeover::afterwards,
+        attempt::{Attempt, taken_over},
         watch::{Guard, Lookout, look},
     },
 };
@@ -175,22 +175,14 @@ impl Kind for Back {
     async fn cut_over(&self, script: &Script<'_, Self>) -> Result<TakenOver, Failure> {
         let plan = self.way.plan()?;
         let (from, to) = (&self.core.source, &self.core.target);
-        let mut takeback = TakeBack::new(script);
+        let mut takeback = Attempt(TakeBack::new(script));
         let (from, to) = (from.opts("switch"), to.opts("switch"));
         let report = switch(&from, &to, &plan, &mut takeback).await;
         let report = report.map_err(|error| {
             Failure::from(error)
                 .context("taking the move back, where the target is what is locked like a source")
         })?;
-        if let Some(remains) = report.remains {
-            tracing::info!(remains, "left on the target, as on the source of a move");
-        }
-        Ok(TakenOver {
-            attempts: report.attempts,
-            lock_wait: report.lock_wait,
-            blocked: report.blocked_longest,
-            afterwards: afterwards(report.afterwards),
-        })
+        Ok(taken_over(report))
     }
 
     async fn clean_up(&self, script: &Script<'_, Self>) -> Result<(), Failure> {

@@ -1,10 +1,8 @@
 //! The switch back: the target is shut, the rest flows into the source, and the
 //! source is opened.
 
-use std::time::Duration;
-
-use oxferry_cutover::{Leftover, LockedSource, SwitchFinish};
-use oxferry_schema::{Remedy, TableName};
+use oxferry_cutover::{Leftover, LockedSource};
+use oxferry_schema::TableName;
 use oxferry_state::Reverse;
 use oxferry_verifier::Verified;
 
@@ -13,8 +11,8 @@ use crate::{
     failure::Failure,
     job::Script,
     moving::{
+        attempt::{Turn, come_to_rest},
         complete::raise_auto_increments,
-        takeover::{come_to_rest, last_attempt, pause},
     },
 };
 
@@ -33,8 +31,34 @@ impl<'a> TakeBack<'a> {
             opened: false,
         }
     }
+}
 
-    async fn bring_back_the_rest(&mut self, locked: &LockedSource) -> Result<Verified, Failure> {
+impl Turn for TakeBack<'_> {
+    type Kind = Back;
+
+    fn script(&self) -> &Script<'_, Back> {
+        self.script
+    }
+
+    async fn come_to_rest(&self) -> Result<(), Failure> {
+        come_to_rest(self.script).await
+    }
+
+    async fn note_leftover(&mut self, leftover: Option<&Leftover>) -> Result<(), Failure> {
+        let lock = leftover.map(ToString::to_string);
+        let note = |reverse: &mut Reverse| reverse.target_lock = lock;
+        self.script.saver.save_reverse(note).await
+    }
+
+    async fn note_taken_over(&mut self) -> Result<(), Failure> {
+        let note = |reverse: &mut Reverse| {
+            reverse.target_lock = None;
+            reverse.back = true;
+        };
+        self.script.saver.save_reverse(note).await
+    }
+
+    async fn bring_the_rest(&mut self, locked: &LockedSource) -> Result<Verified, Failure> {
         let Script {
             handle,
             comparison,
@@ -58,6 +82,11 @@ impl<'a> TakeBack<'a> {
         Ok(evidence)
     }
 
+    fn reopen(&self) {
+        self.script.at_rest.set(false);
+        self.script.kind.guard.resume();
+    }
+
     /// Shuts the source again, and lets changes flow back again.
     async fn undo(&mut self) -> Result<(), Failure> {
         if !self.opened {
@@ -67,63 +96,5 @@ impl<'a> TakeBack<'a> {
         self.script.handle.release().await?;
         self.opened = false;
         Ok(())
-    }
-}
-
-impl SwitchFinish for TakeBack<'_> {
-    type Error = Failure;
-
-    fn remedy(error: &Failure) -> Remedy {
-        error.remedy()
-    }
-
-    fn interrupted(&self) -> impl Future<Output = ()> + Send + 'static {
-        let interrupt = self.script.interrupt.clone();
-        async move {
-            let _wanted = interrupt.wanted().await;
-        }
-    }
-
-    async fn quiesce(&mut self) -> Result<(), Failure> {
-        self.undo().await?;
-        tokio::select! {
-            biased;
-            () = last_attempt(self.script) => {
-                let why = anyhow::anyhow!("the job ends");
-                Err(Failure::new(Remedy::Interrupted, why))
-            }
-            quiet = come_to_rest(self.script) => quiet,
-        }
-    }
-
-    async fn remember(&mut self, leftover: Option<&Leftover>) -> Result<(), Failure> {
-        let lock = leftover.map(ToString::to_string);
-        let note = |reverse: &mut Reverse| reverse.target_lock = lock;
-        self.script.saver.save_reverse(note).await
-    }
-
-    async fn taken_over(&mut self) -> Result<(), Failure> {
-        let note = |reverse: &mut Reverse| {
-            reverse.target_lock = None;
-            reverse.back = true;
-        };
-        self.script.saver.save_reverse(note).await
-    }
-
-    async fn finish(&mut self, locked: &LockedSource) -> Result<Verified, Failure> {
-        self.bring_back_the_rest(locked).await
-    }
-
-    async fn release(&mut self) {
-        self.script.at_rest.set(false);
-        self.script.kind.guard.resume();
-        if let Err(failure) = self.undo().await {
-            // Nothing flows back until it succeeds: the next attempt begins with it.
-            tracing::warn!("the source is not as it was: {}", failure.line());
-        }
-    }
-
-    async fn pause(&mut self, wait: Duration) {
-        pause(self.script, wait).await;
     }
 }
