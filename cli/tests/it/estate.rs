@@ -7,16 +7,9 @@ use oxferry_testkit::{
 };
 
 use crate::{
-    far::Far,
+    far::{Far, run},
     world::{LIMIT, check_code},
 };
-
-async fn run(conn: &mut Conn, statements: &[String]) {
-    for statement in statements {
-        let done = conn.query_drop(statement).await;
-        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
-    }
-}
 
 fn owned(statements: &[&str]) -> Vec<String> {
     statements.iter().map(|text| (*text).to_owned()).collect()

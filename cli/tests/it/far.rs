@@ -138,6 +138,15 @@ impl Far {
     }
 }
 
+/// Runs statements one after the other; a test can't go on without one.
+pub(crate) async fn run(conn: &mut Conn, statements: &[impl AsRef<str>]) {
+    for statement in statements {
+        let statement = statement.as_ref();
+        let done = conn.query_drop(statement).await;
+        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+}
+
 /// The target, too, rotates its binary log all the time.
 pub(crate) fn target_options() -> ServerOptions {
     ServerOptions::new().max_binlog_size(8192)

@@ -2,24 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use mysql_async::{Conn, prelude::Queryable};
 use oxferry_testkit::{
     tables::TableSpec,
     tool::{Finished, Oxferry, Running, Signal},
 };
 
 use crate::{
-    far::Far,
+    far::{Far, run},
     held::Blocker,
     world::{LIMIT, check_code},
 };
-
-async fn run(conn: &mut Conn, statements: &[&str]) {
-    for statement in statements {
-        let done = conn.query_drop(*statement).await;
-        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
-    }
-}
 
 const GO_ON: &str = "DROP TABLE _t_oxsentinel";
 

@@ -1,6 +1,6 @@
 //! Many tables in one move: other names, what is refused, and who comes first.
 
-use mysql_async::{Conn, prelude::Queryable};
+use mysql_async::prelude::Queryable;
 use oxferry_testkit::{
     server::Schema,
     tables::TableSpec,
@@ -9,17 +9,10 @@ use oxferry_testkit::{
 };
 
 use crate::{
-    far::Far,
+    far::{Far, run},
     held::Gate,
     world::{LIMIT, check_code},
 };
-
-async fn run(conn: &mut Conn, statements: &[&str]) {
-    for statement in statements {
-        let done = conn.query_drop(*statement).await;
-        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
-    }
-}
 
 /// A second database on the source, for the same move.
 async fn more_databases(far: &Far) -> Schema {

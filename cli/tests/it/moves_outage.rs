@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use mysql_async::{Conn, prelude::Queryable};
+use mysql_async::prelude::Queryable;
 use oxferry_testkit::{
     server::Server,
     tables::TableSpec,
@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use crate::{
-    far::{rows, target_options},
+    far::{rows, run, target_options},
     world::{LIMIT, options},
 };
 
@@ -120,13 +120,6 @@ async fn to_its_end(running: Running, again: Oxferry) {
         finished = again.run(LIMIT).await.unwrap();
     }
     panic!("it doesn't end: {}", finished.text());
-}
-
-async fn run(conn: &mut Conn, statements: &[&str]) {
-    for statement in statements {
-        let done = conn.query_drop(*statement).await;
-        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -58,11 +58,7 @@ async fn survives_kills(far: &Far, seed: u64) {
         check_code(&far.moves().run(LIMIT).await.unwrap(), 0);
     }
     far.check(&writers.stop().await).await;
-    let (here, there) = far.tables().await;
-    assert_eq!(
-        (here, there),
-        (vec!["_t_oxold".to_owned()], vec!["t".to_owned()])
-    );
+    assert!(far.is_done().await, "{:?}", far.tables().await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,11 +85,7 @@ async fn a_move_killed_at_its_switch_goes_on_or_is_cleaned_up() {
             check_code(&far.moves().run(LIMIT).await.unwrap(), 0);
         }
         far.check(&writers.stop().await).await;
-        let (here, there) = far.tables().await;
-        assert_eq!(
-            (here, there),
-            (vec!["_t_oxold".to_owned()], vec!["t".to_owned()])
-        );
+        assert!(far.is_done().await, "{:?}", far.tables().await);
     }
 }
 

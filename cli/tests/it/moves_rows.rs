@@ -1,20 +1,12 @@
 //! Rows that change at the very moments at which a move could miss them.
 
-use mysql_async::{Conn, prelude::Queryable};
 use oxferry_testkit::{tables::TableSpec, tool::Running};
 
 use crate::{
-    far::Far,
+    far::{Far, run},
     held::{Blocker, Called, Gate, wait_for_one},
     world::{LIMIT, check_code},
 };
-
-async fn run(conn: &mut Conn, statements: &[&str]) {
-    for statement in statements {
-        let done = conn.query_drop(*statement).await;
-        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
-    }
-}
 
 /// A move whose copy hasn't begun, but whose stream has.
 async fn begun(far: &Far, gate: &Gate) -> Running {

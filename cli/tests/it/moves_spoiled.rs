@@ -1,23 +1,15 @@
 //! Rows of a move's target that somebody else, or a trigger, has changed.
 
-use mysql_async::{Conn, prelude::Queryable};
 use oxferry_testkit::{
     tables::TableSpec,
     tool::{Finished, Running, Signal},
 };
 
 use crate::{
-    far::Far,
+    far::{Far, run},
     held::{Gate, wait_for_one},
     world::{LIMIT, check_code},
 };
-
-async fn run(conn: &mut Conn, statements: &[&str]) {
-    for statement in statements {
-        let done = conn.query_drop(*statement).await;
-        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
-    }
-}
 
 /// Databases with `t`, and a table whose key has two columns.
 async fn far() -> Far {

@@ -14,6 +14,7 @@ use oxferry_testkit::{
 use tokio::task::JoinHandle;
 
 use crate::{
+    far::run,
     far::target_options,
     world::{LIMIT, check_code, options},
 };
@@ -41,13 +42,6 @@ const ROWS: [&str; 6] = [
     "INSERT INTO items (order_id, amount) SELECT id, -id FROM orders",
     "INSERT INTO notes SELECT CONCAT('N', id), id, 'note' FROM orders",
 ];
-
-async fn run(conn: &mut Conn, statements: &[&str]) {
-    for statement in statements {
-        let done = conn.query_drop(*statement).await;
-        done.unwrap_or_else(|error| panic!("{statement}: {error}"));
-    }
-}
 
 impl Shops {
     async fn on(source: ServerOptions, statements: &[&str]) -> Self {
