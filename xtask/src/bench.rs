@@ -26,18 +26,25 @@ use crate::{
     report::{mebibytes, median, say, seconds},
 };
 
-/// How long one rebuild may take.
+/// How long one run may take.
 const LIMIT: Duration = Duration::from_secs(3600);
 
-/// What is measured.
+/// How much is measured.
 #[derive(Debug, Args)]
-pub(crate) struct Options {
+pub(crate) struct Size {
     /// Rows of the table
     #[arg(long, value_name = "N", default_value = "2000000")]
     rows: u64,
     /// How often each way is measured
     #[arg(long, value_name = "N", default_value = "3")]
     runs: u32,
+}
+
+/// What is measured.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    size: Size,
     /// Writers at full speed meanwhile
     #[arg(long, value_name = "N", default_value = "0")]
     writers: u32,
@@ -51,7 +58,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let program = cargo::build_oxferry(true)?;
     let server = ServerOptions::new().buffer_pool(1 << 30).redo_log(2 << 30);
     let server = Server::start(server).await?;
-    let table = TableSpec::sysbench("bench", "sbtest1", options.rows);
+    let table = TableSpec::sysbench("bench", "sbtest1", options.size.rows);
     table
         .create(&mut server.conn().await?, 1)
         .await
@@ -59,14 +66,14 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     say(&format!(
         "MySQL {}, {} rows, {} writers",
         server.version(),
-        options.rows,
+        options.size.rows,
         options.writers
     ));
 
     let how = WriterOptions::new(options.writers, 1).rate(options.rate);
     let writers = Writers::start(&server.url(), &table, how).await?;
     let (mut copies, mut migrations, mut memory) = (Vec::new(), Vec::new(), 0);
-    for run in 1..=options.runs {
+    for run in 1..=options.size.runs {
         let copy = server_copy(&server, &table).await?;
         say(&format!("run {run}: ALGORITHM=COPY {}", seconds(copy)));
         copies.push(copy);
@@ -115,10 +122,15 @@ async fn migrate(server: &Server, table: &TableSpec, program: &Path) -> anyhow::
     let words = ["migrate", "--source", &url, "--table", &table.name];
     let call = Oxferry::new(words).program(program);
     let call = call.arg("--alter").arg("ENGINE=InnoDB").arg("--yes");
+    finishes(call).await
+}
+
+/// Runs the program, which must succeed.
+async fn finishes(call: Oxferry) -> anyhow::Result<Finished> {
     let finished = call.run(LIMIT).await?;
     ensure!(
         finished.code == Some(0),
-        "oxferry migrate ended with {:?}:\n{}",
+        "oxferry ended with {:?}:\n{}",
         finished.code,
         finished.text()
     );
@@ -126,7 +138,7 @@ async fn migrate(server: &Server, table: &TableSpec, program: &Path) -> anyhow::
 }
 
 /// How long each phase took, from its log line to the next one's.
-pub(crate) fn phases(finished: &Finished) -> String {
+fn phases(finished: &Finished) -> String {
     let phases = finished.phases();
     let ends = phases.iter().skip(1).map(|(_, at)| *at);
     let spans = phases.iter().zip(ends);

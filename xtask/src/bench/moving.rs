@@ -20,24 +20,17 @@ use oxferry_testkit::{
     writer::{WriterOptions, Writers},
 };
 
-use super::phases;
+use super::{Size, finishes, phases};
 use crate::{
     cargo,
     report::{mebibytes, median, say, seconds},
 };
 
-/// How long one move may take.
-const LIMIT: Duration = Duration::from_secs(3600);
-
 /// What is measured.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Rows of the table
-    #[arg(long, value_name = "N", default_value = "2000000")]
-    rows: u64,
-    /// How often each way is measured
-    #[arg(long, value_name = "N", default_value = "3")]
-    runs: u32,
+    #[command(flatten)]
+    size: Size,
     /// Writers on the source meanwhile, at 80 % of what they reach alone; only
     /// the move is measured then
     #[arg(long, value_name = "N", default_value = "0")]
@@ -63,19 +56,19 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
         source: Server::start(settings()).await?,
         target: Server::start(settings()).await?,
     };
-    let table = TableSpec::sysbench("bench", "sbtest1", options.rows);
+    let table = TableSpec::sysbench("bench", "sbtest1", options.size.rows);
     table
         .create(&mut pair.source.conn().await?, 1)
         .await
         .context("loading rows failed")?;
     let version = pair.source.version();
-    say(&format!("MySQL {version}, {} rows", options.rows));
+    say(&format!("MySQL {version}, {} rows", options.size.rows));
     if options.writers > 0 {
         return written(&pair, (&table, &program), &options).await;
     }
     let (mut dumps, mut others, mut moves) = (Vec::new(), Vec::new(), Vec::new());
     let mut memory = 0;
-    for run in 1..=options.runs {
+    for run in 1..=options.size.runs {
         let dump = pair.dump().await?;
         say(&format!("run {run}: mysqldump | mysql {}", seconds(dump)));
         dumps.push(dump);
@@ -128,7 +121,7 @@ async fn written(
         "alone, {} writers reach {alone} transactions/s",
         options.writers
     ));
-    for run in 1..=options.runs {
+    for run in 1..=options.size.runs {
         let how = WriterOptions::new(options.writers, u64::from(run)).rate(alone * 4 / 5);
         let writers = Writers::start(&url, table, how).await?;
         let before = writers.committed();
@@ -261,20 +254,8 @@ impl Pair {
             "bench",
         ];
         let call = Oxferry::new(words).program(program);
-        let finished = call
-            .arg("--hook-switched")
-            .arg("true")
-            .arg("--lock-source")
-            .arg(lock)
-            .run(LIMIT)
-            .await?;
-        ensure!(
-            finished.code == Some(0),
-            "oxferry move ended with {:?}:\n{}",
-            finished.code,
-            finished.text()
-        );
-        Ok(finished)
+        let call = call.arg("--hook-switched").arg("true");
+        finishes(call.arg("--lock-source").arg(lock)).await
     }
 
     /// Both ways must have brought all rows.
