@@ -127,7 +127,10 @@ async fn migrate(server: &Server, table: &TableSpec, program: &Path) -> anyhow::
 
 /// Runs the program, which must succeed.
 async fn finishes(call: Oxferry) -> anyhow::Result<Finished> {
-    let finished = call.run(LIMIT).await?;
+    succeeded(call.run(LIMIT).await?)
+}
+
+fn succeeded(finished: Finished) -> anyhow::Result<Finished> {
     ensure!(
         finished.code == Some(0),
         "oxferry ended with {:?}:\n{}",

@@ -19,6 +19,8 @@ use crate::tables::{TableSpec, quote};
 const SETTINGS: &str = "SET SESSION innodb_lock_wait_timeout = 20, lock_wait_timeout = 60";
 /// The pause before a transaction is begun anew, and before connecting anew.
 const RETRY_PAUSE: Duration = Duration::from_millis(20);
+/// How much of a delay is made up for by transactions without a pause.
+const CATCH_UP: Duration = Duration::from_millis(100);
 
 /// Deadlock, lock wait, table swapped under the snapshot or between two
 /// statements, statement to be prepared anew.
@@ -75,6 +77,7 @@ impl Session {
     /// Writes until `stop` is set, and at least settles what is in doubt.
     pub(super) async fn work(&mut self, stop: &AtomicBool, committed: &AtomicU64) {
         let swaps = self.table.unique_column().is_some();
+        let mut due = Instant::now();
         while !stop.load(Ordering::Relaxed) {
             let plan = plan::next(&mut self.rng, self.keys, swaps);
             let begun = Instant::now();
@@ -84,7 +87,8 @@ impl Session {
                 self.report.longest_wait = self.report.longest_wait.max(begun.elapsed());
             }
             if let Some(pause) = self.pause {
-                tokio::time::sleep(pause.saturating_sub(begun.elapsed())).await;
+                due = next_due(due, pause, Instant::now());
+                tokio::time::sleep_until(due.into()).await;
             }
         }
         if let Some(conn) = self.conn.take() {
@@ -279,5 +283,27 @@ fn server_code(error: &mysql_async::Error) -> Option<u16> {
             Some(error.code)
         }
         _ => None,
+    }
+}
+
+/// When the next transaction is due. What a timer oversleeps is made up for, so
+/// that the rate is kept; a longer delay was the server's, and is not.
+fn next_due(due: Instant, pause: Duration, now: Instant) -> Instant {
+    let oldest = now.checked_sub(CATCH_UP).unwrap_or(now);
+    (due + pause).max(oldest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_that_oversleeps_costs_no_transaction_and_a_server_that_hangs_does() {
+        let pause = Duration::from_millis(1);
+        let begun = Instant::now();
+        let late = begun + 2 * pause;
+        assert_eq!(next_due(begun, pause, late), begun + pause);
+        let hung = begun + Duration::from_secs(9);
+        assert_eq!(next_due(begun, pause, hung), hung - CATCH_UP);
     }
 }

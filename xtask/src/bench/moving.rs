@@ -20,7 +20,7 @@ use oxferry_testkit::{
     writer::{WriterOptions, Writers},
 };
 
-use super::{Size, finishes, phases};
+use super::{LIMIT, Size, finishes, phases, succeeded};
 use crate::{
     cargo,
     report::{mebibytes, median, say, seconds},
@@ -106,7 +106,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures moves of a table that is written to.
+/// Measures moves of a table that is written to: the copy, then the stream
+/// alone, then what the switch has left to do.
 async fn written(
     pair: &Pair,
     (table, program): (&TableSpec, &Path),
@@ -115,37 +116,55 @@ async fn written(
     let url = pair.source.url();
     let alone = WriterOptions::new(options.writers, 1);
     let writers = Writers::start(&url, table, alone).await?;
-    tokio::time::sleep(ALONE).await;
-    let alone = rate(writers.stop().await.transactions, ALONE);
+    tokio::time::sleep(WINDOW).await;
+    let alone = rate(writers.stop().await.transactions, WINDOW);
+    let wanted = alone * 4 / 5;
     say(&format!(
-        "alone, {} writers reach {alone} transactions/s",
+        "alone, {} writers reach {alone} transactions/s; 80 % are {wanted}",
         options.writers
     ));
     for run in 1..=options.size.runs {
-        let how = WriterOptions::new(options.writers, u64::from(run)).rate(alone * 4 / 5);
+        let how = WriterOptions::new(options.writers, u64::from(run)).rate(wanted);
         let writers = Writers::start(&url, table, how).await?;
-        let before = writers.committed();
-        let begun = Instant::now();
-        let moved = pair.move_tables(program, "rename").await?;
-        let kept = rate(writers.committed() - before, begun.elapsed());
+        let under = pair.move_under(&writers, program).await?;
         let report = writers.stop().await;
+        ensure!(
+            report.errors == 0,
+            "a writer failed: {:?}",
+            report.last_error
+        );
         let back = "RENAME TABLE bench._sbtest1_oxold TO bench.sbtest1";
         pair.source.execute(&[back]).await?;
         pair.check().await?;
         say(&format!(
-            "run {run}: oxferry move {}, {}; writers {kept} of {} transactions/s, longest {}",
-            seconds(moved.took),
-            mebibytes(moved.memory_peak),
-            alone * 4 / 5,
+            "run {run}: oxferry move, until all rows are compared {}, {} transactions/s; \
+             then {} transactions/s for {}; switched {} later; {}, longest write {}",
+            seconds(under.copied),
+            under.while_copied,
+            under.while_streamed,
+            seconds(WINDOW),
+            seconds(under.switched),
+            mebibytes(under.memory_peak),
             seconds(report.longest_wait)
         ));
-        say(&phases(&moved));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// How long the writers' own speed is measured.
-const ALONE: Duration = Duration::from_secs(15);
+/// What a move under writers took, and what it left them, in transactions per
+/// second.
+struct Under {
+    /// Until every row is copied and compared.
+    copied: Duration,
+    while_copied: u32,
+    while_streamed: u32,
+    /// From the word to switch to the program's end.
+    switched: Duration,
+    memory_peak: u64,
+}
+
+/// How long the writers' speed is measured alone, and beside the stream.
+const WINDOW: Duration = Duration::from_secs(15);
 
 fn rate(transactions: u64, within: Duration) -> u32 {
     let per_second = u128::from(transactions) * 1000 / within.as_millis().max(1);
@@ -243,6 +262,10 @@ impl Pair {
 
     async fn move_tables(&self, program: &Path, lock: &str) -> anyhow::Result<Finished> {
         self.clear().await?;
+        finishes(self.call(program, lock)).await
+    }
+
+    fn call(&self, program: &Path, lock: &str) -> Oxferry {
         let (source, target) = (self.source.url(), self.target.url());
         let words = [
             "move",
@@ -255,7 +278,31 @@ impl Pair {
         ];
         let call = Oxferry::new(words).program(program);
         let call = call.arg("--hook-switched").arg("true");
-        finishes(call.arg("--lock-source").arg(lock)).await
+        call.arg("--lock-source").arg(lock)
+    }
+
+    /// Moves while others write; the switch waits for a word, which is given
+    /// after a window of nothing but the stream.
+    async fn move_under(&self, writers: &Writers, program: &Path) -> anyhow::Result<Under> {
+        self.clear().await?;
+        let call = self.call(program, "rename").arg("--cutover").arg("manual");
+        let (begun, before) = (Instant::now(), writers.committed());
+        let mut running = call.spawn()?;
+        running.wait_phase("deferred", LIMIT).await?;
+        let (copied, at_stream) = (begun.elapsed(), writers.committed());
+        tokio::time::sleep(WINDOW).await;
+        let at_switch = writers.committed();
+        let begun = Instant::now();
+        let sentinel = "DROP TABLE bench._sbtest1_oxsentinel";
+        self.target.execute(&[sentinel]).await?;
+        let finished = succeeded(running.wait_exit(LIMIT).await?)?;
+        Ok(Under {
+            copied,
+            while_copied: rate(at_stream - before, copied),
+            while_streamed: rate(at_switch - at_stream, WINDOW),
+            switched: begun.elapsed(),
+            memory_peak: finished.memory_peak,
+        })
     }
 
     /// Both ways must have brought all rows.
