@@ -35,6 +35,10 @@ pub trait Chunker: Send {
 /// A [`Chunker`] that asks the server where the next range ends.
 ///
 /// It counts rows and not values, so gaps between the keys cost nothing.
+///
+/// Behind the row that was the last one when it came to a part without an end,
+/// ranges have twice as many rows each time, up to 64 times as many: a table
+/// that grows while it is cut is caught up with.
 #[derive(Debug)]
 pub struct TableChunker {
     connections: Arc<Connections>,
@@ -45,6 +49,19 @@ pub struct TableChunker {
     filter: Option<RowFilter>,
     /// What is left, the next part last.
     left: Vec<KeyRange>,
+    end: End,
+}
+
+/// What is known of the end of a part that has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// It may be in the first range.
+    New,
+    /// It isn't.
+    Far,
+    /// What is behind the row that was the last one is a part of its own, of
+    /// which so many ranges were cut.
+    Parted(u32),
 }
 
 impl TableChunker {
@@ -68,6 +85,7 @@ impl TableChunker {
             side,
             filter: None,
             left,
+            end: End::New,
         }
     }
 
@@ -77,20 +95,63 @@ impl TableChunker {
         self.filter = filter;
         self
     }
+
+    /// Makes what is behind the last row a part of its own.
+    async fn part_behind_last(&mut self) -> Result<(), CopyError> {
+        let Some(range) = self.left.last().filter(|range| range.upper.is_none()) else {
+            return Ok(());
+        };
+        if self.end != End::Far {
+            return Ok(());
+        }
+        let look = LastKey {
+            table: &self.table,
+            index: &self.index,
+            side: &self.side,
+            range,
+        };
+        let last = self.connections.run(&look).await?;
+        self.end = End::Parted(0);
+        if last.is_none() || last == range.lower {
+            return Ok(());
+        }
+        if let Some(KeyRange { lower, upper }) = self.left.pop() {
+            let (behind, before) = (last.clone(), last);
+            self.left.push(KeyRange {
+                lower: behind,
+                upper,
+            });
+            self.left.push(KeyRange {
+                lower,
+                upper: before,
+            });
+        }
+        Ok(())
+    }
 }
+
+/// How often ranges behind the last row are doubled.
+const DOUBLINGS_MAX: u32 = 6;
 
 impl Chunker for TableChunker {
     async fn next(&mut self, rows: u64) -> Result<Option<KeyRange>, CopyError> {
+        self.part_behind_last().await?;
         let Some(range) = self.left.last() else {
             return Ok(None);
         };
+        let has_end = range.upper.is_some();
+        let doublings = match self.end {
+            End::Parted(cut) if !has_end => cut.min(DOUBLINGS_MAX),
+            _ => 0,
+        };
+        let rows = rows.max(1).saturating_mul(1 << doublings);
         let look = Boundary {
             table: &self.table,
             index: &self.index,
             side: &self.side,
             filter: self.filter.as_ref(),
             range,
-            rows: rows.max(1),
+            rows,
         };
         let boundary = self.connections.run(&look).await?;
         let Some(range) = self.left.pop() else {
@@ -98,6 +159,11 @@ impl Chunker for TableChunker {
         };
         let Some(boundary) = boundary else {
             return Ok(Some(range));
+        };
+        self.end = match self.end {
+            end if has_end => end,
+            End::New | End::Far => End::Far,
+            End::Parted(cut) => End::Parted(cut.saturating_add(1)),
         };
         self.left.push(KeyRange {
             lower: Some(boundary.clone()),
@@ -156,6 +222,47 @@ impl Unit for Boundary<'_> {
         params.extend(self.filter.into_iter().flat_map(RowFilter::source_params));
         params.push(Value::UInt(self.rows));
         let row: Option<mysql_async::Row> = session.conn.exec_first(sql, params).await?;
+        row.map(|row| key_of(&row.unwrap(), self.side)).transpose()
+    }
+
+    fn limit(&self, limits: &WorkLimits) -> Duration {
+        limits.statement
+    }
+}
+
+/// Looks for the last key of a range.
+struct LastKey<'a> {
+    table: &'a TableName,
+    index: &'a Ident,
+    side: &'a KeySide,
+    range: &'a KeyRange,
+}
+
+impl Named for LastKey<'_> {
+    fn task(&self) -> Task {
+        Task::Boundary(self.range.clone())
+    }
+
+    fn table(&self) -> &TableName {
+        self.table
+    }
+}
+
+impl Unit for LastKey<'_> {
+    type Output = Option<Key>;
+
+    async fn run(&self, session: &mut Session, _unsure: bool) -> Result<Option<Key>, DriverError> {
+        let within = Predicate::range(self.range, self.side);
+        let sql = format!(
+            "SELECT {} FROM {}{} WHERE {} ORDER BY {} LIMIT 1",
+            self.side.select_list(),
+            self.table,
+            Access::Index(self.index.clone()).sql(),
+            within.sql(),
+            self.side.order_by_descending()
+        );
+        let row: Option<mysql_async::Row> =
+            session.conn.exec_first(sql, within.into_params()).await?;
         row.map(|row| key_of(&row.unwrap(), self.side)).transpose()
     }
 

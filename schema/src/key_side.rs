@@ -98,6 +98,17 @@ impl KeySide {
         names.join(", ")
     }
 
+    /// Returns the opposite of this side's key order.
+    #[must_use]
+    pub fn order_by_descending(&self) -> String {
+        let names: Vec<String> = self
+            .columns
+            .iter()
+            .map(|name| format!("{name} DESC"))
+            .collect();
+        names.join(", ")
+    }
+
     /// Returns how many values [`KeySide::select_list`] selects.
     #[must_use]
     pub fn len(&self) -> usize {

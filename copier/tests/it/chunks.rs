@@ -6,16 +6,20 @@ use oxferry_schema::{KeyRange, KeySide, Predicate};
 
 use crate::bed::{Bed, ident, key};
 
-async fn chunks(bed: &mut Bed, within: Vec<KeyRange>, rows: u64) -> Vec<KeyRange> {
+async fn chunker(bed: &mut Bed, within: Vec<KeyRange>) -> TableChunker {
     let table = bed.table("t").await;
     let row_key = table.row_key().unwrap();
-    let mut chunker = TableChunker::new(
+    TableChunker::new(
         bed.connections().await,
         &table.name,
         row_key.index.clone(),
         row_key.side(&table).unwrap(),
         within,
-    );
+    )
+}
+
+async fn chunks(bed: &mut Bed, within: Vec<KeyRange>, rows: u64) -> Vec<KeyRange> {
+    let mut chunker = chunker(bed, within).await;
     let mut chunks = Vec::new();
     while let Some(range) = chunker.next(rows).await.unwrap() {
         chunks.push(range);
@@ -57,6 +61,23 @@ async fn gaps_between_keys_make_no_empty_chunks() {
             "[18446744073709551615, max]"
         ]
     );
+}
+
+#[tokio::test]
+async fn a_table_that_grows_as_fast_as_it_is_cut_comes_to_an_end() {
+    let mut bed = Bed::new(&[
+        "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY)",
+        "INSERT INTO t VALUES (1), (2), (3), (4), (5), (6)",
+    ])
+    .await;
+    let mut chunker = chunker(&mut bed, vec![KeyRange::ALL]).await;
+    let mut sizes = Vec::new();
+    while let Some(range) = chunker.next(2).await.unwrap() {
+        sizes.push(range.to_string());
+        bed.run("INSERT INTO t VALUES (), (), ()").await;
+        assert!(sizes.len() < 20, "{sizes:?}");
+    }
+    assert_eq!(sizes.last().map(|last| last.ends_with("max]")), Some(true));
 }
 
 #[tokio::test]
