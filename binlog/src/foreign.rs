@@ -73,7 +73,7 @@ pub struct ForeignWrite {
     /// How many rows, as far as this event of the log tells; a statement may
     /// be logged as several. 0 where it isn't known.
     pub row_count: u64,
-    /// The first of these rows, [`ForeignWrite::ROWS_MAX`] at most.
+    /// These rows; none where they aren't known.
     pub changes: Vec<RowChange>,
     /// Their keys, in the same order; the row's former key where it changed.
     /// Empty where the table has no usable key.
@@ -184,22 +184,25 @@ impl ForeignWrites {
         self.stream.boundary()
     }
 
-    fn rows(&self, table: usize, mut changes: Vec<RowChange>) -> ForeignWrite {
+    fn rows(&self, table: usize, changes: Vec<RowChange>) -> ForeignWrite {
         let kind = match changes.first() {
             Some(RowChange { before: None, .. }) => ForeignKind::Insert,
             Some(RowChange { after: None, .. }) => ForeignKind::Delete,
             _ => ForeignKind::Update,
         };
-        let row_count = changes.len() as u64;
-        changes.truncate(ForeignWrite::ROWS_MAX);
         let key = self.tables.get(table).and_then(|(_, key)| key.as_ref());
         let key_of = |change: &RowChange| {
             let row = change.before.as_ref().or(change.after.as_ref());
             key?.key_of(row?)
         };
         ForeignWrite {
-            row_count,
-            keys: changes.iter().filter_map(key_of).collect(),
+            row_count: changes.len() as u64,
+            // All or none: they stand beside the rows.
+            keys: changes
+                .iter()
+                .map(key_of)
+                .collect::<Option<_>>()
+                .unwrap_or_default(),
             changes,
             ..self.write(table, kind)
         }
@@ -246,8 +249,39 @@ impl ForeignWrites {
 }
 
 impl ForeignWrite {
-    /// How many rows of one event are kept.
-    pub const ROWS_MAX: usize = 10;
+    /// Returns it with those rows alone for which `keep` says so; `None` where
+    /// that is none of them. A write whose rows aren't known stays as it is.
+    #[must_use]
+    pub fn only(mut self, keep: impl FnMut(&RowChange) -> bool) -> Option<Self> {
+        if self.changes.is_empty() {
+            return Some(self);
+        }
+        let kept: Vec<bool> = self.changes.iter().map(keep).collect();
+        let mut each = kept.iter();
+        self.keys.retain(|_| each.next() == Some(&true));
+        let mut each = kept.iter();
+        self.changes.retain(|_| each.next() == Some(&true));
+        self.row_count = self.changes.len() as u64;
+        (!self.changes.is_empty()).then_some(self)
+    }
+
+    /// Returns each of the rows, and the line that tells of it alone: a write
+    /// with its key and without its images.
+    pub fn rows(&self) -> impl Iterator<Item = (&RowChange, Self)> {
+        self.changes.iter().enumerate().map(|(at, change)| {
+            let told = Self {
+                row_count: 1,
+                changes: Vec::new(),
+                keys: self.keys.get(at).cloned().into_iter().collect(),
+                name: self.name.clone(),
+                kind: self.kind.clone(),
+                at: self.at.clone(),
+                gtid: self.gtid.clone(),
+                ..*self
+            };
+            (change, told)
+        })
+    }
 }
 
 impl fmt::Display for ForeignWrite {

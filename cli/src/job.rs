@@ -26,6 +26,7 @@ mod sieve;
 mod signals;
 mod site;
 mod size;
+mod spellings;
 mod summary;
 mod throttling;
 
@@ -52,6 +53,7 @@ pub(crate) use self::{
     signals::{Interrupt, attended, interrupted},
     site::{Site, drop_together, table_exists},
     size::bytes_text,
+    spellings::Spellings,
 };
 
 /// What is to be copied where, before anything is written.

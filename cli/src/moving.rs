@@ -6,6 +6,7 @@ mod complete;
 mod earlier;
 mod facts;
 mod job;
+mod others;
 mod plan;
 mod preflight;
 mod prepare;

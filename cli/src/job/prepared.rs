@@ -46,6 +46,9 @@ pub(crate) struct PreparedTable {
     pub(crate) new_uniques: Vec<Ident>,
     /// What the runs before this one have done.
     pub(crate) progress: TableProgress,
+    /// Whether the target may hold rows of ranges that aren't copied yet: those
+    /// of an earlier run, or of a table that stood there before.
+    pub(crate) may_hold_rows: bool,
 }
 
 impl Prepared {

@@ -275,7 +275,7 @@ impl<K: Kind> TableRun<'_, K> {
         .with_filter(table.filter(&TableName::clone));
         TableSetup {
             name: table.source.name.clone(),
-            plan: if prepared.resumed {
+            plan: if ready.may_hold_rows {
                 TablePlan::resume(mode, closed).ordered_by(ready.plan.key_order())
             } else {
                 TablePlan::new(mode).ordered_by(ready.plan.key_order())

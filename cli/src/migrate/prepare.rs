@@ -156,6 +156,7 @@ async fn fresh_table(
         pairs: shape::pairs(table, &mapping, &bare),
         target: bare,
         deferred,
+        may_hold_rows: false,
     })
 }
 
@@ -188,6 +189,7 @@ async fn resume_table(
         deferred,
         new_uniques,
         progress,
+        may_hold_rows: true,
     })
 }
 

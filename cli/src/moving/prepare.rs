@@ -160,6 +160,7 @@ async fn fresh_table(
         plan,
         target: bare,
         deferred,
+        may_hold_rows: !job.makes(&table.target),
     })
 }
 
@@ -186,6 +187,7 @@ async fn resumed_table(
         target: bare,
         deferred,
         progress,
+        may_hold_rows: true,
     })
 }
 

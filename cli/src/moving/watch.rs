@@ -3,11 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use oxferry_binlog::{FilePosition, ForeignWrites, Position, Seen, StreamConfig};
+use oxferry_binlog::{FilePosition, ForeignWrites, Position, Seen, StreamConfig, StreamError};
 use oxferry_schema::{Remedy, Table, TableName};
 use tokio::sync::watch;
 
-use super::job::Move;
+use super::{job::Move, others::Others};
 use crate::{
     args::OnOff,
     failure::Failure,
@@ -134,11 +134,16 @@ pub(super) async fn run(script: &Script<'_, Move>) -> Failure {
     };
     let prepared = script.prepared.tables.iter();
     let tables: Vec<Table> = prepared.map(|table| table.target.clone()).collect();
+    let others = match Others::new(job, script.prepared) {
+        Ok(others) => others,
+        Err(failure) => return failure,
+    };
     let lookout = Lookout {
         guard: &job.guard,
         site: &job.core.target,
         mark: &job.core.state,
         tables,
+        others,
     };
     let note = async |seen| {
         let note = |target: &mut oxferry_state::TargetServer| target.position = Some(seen);
@@ -167,7 +172,6 @@ async fn position(script: &Script<'_, Move>) -> Result<Option<Position>, Failure
 }
 
 /// What is looked through.
-#[derive(Debug)]
 pub(super) struct Lookout<'a> {
     /// What is told of it.
     pub(super) guard: &'a Guard,
@@ -177,6 +181,8 @@ pub(super) struct Lookout<'a> {
     pub(super) mark: &'a TableName,
     /// The tables that nobody else may write to.
     pub(super) tables: Vec<Table>,
+    /// Whose rows others may write, where the tables hold several tenants'.
+    pub(super) others: Option<Others<'a>>,
 }
 
 /// Looks through a binary log from `start` on, and has it noted now and then up to
@@ -202,27 +208,58 @@ async fn looked(
         site,
         mark,
         tables,
+        mut others,
     } = lookout;
     let config = StreamConfig::new(site.opts("watch"));
     guard.looked(&start.file);
     let mut log = ForeignWrites::open(config, start, mark.clone(), tables).await?;
     let mut noted = Instant::now();
+    let mut reached = None;
     loop {
-        match log.next().await? {
-            Seen::Progress { end } => {
-                guard.looked(&end);
-                if noted.elapsed() >= NOTE_EVERY {
-                    noted = Instant::now();
-                    note(log.boundary().clone()).await?;
-                }
+        let due = others.as_ref().and_then(Others::due);
+        let write = match next(&mut log, due).await? {
+            Some(Seen::Foreign(write)) => match &mut others {
+                Some(others) => others.sort(*write).await?,
+                None => Some(*write),
+            },
+            Some(Seen::Progress { end }) => {
+                reached = Some(end);
+                None
             }
-            Seen::Foreign(write) => {
-                let what = write.to_string();
-                if guard.found(&what) {
-                    return Err((guard.blame)(&what));
-                }
-            }
+            None => match &mut others {
+                Some(others) => others.look_up().await?,
+                None => None,
+            },
+        };
+        if let Some(what) = write.map(|write| write.to_string())
+            && guard.found(&what)
+        {
+            return Err((guard.blame)(&what));
         }
+        // What waits to be looked up may be in front of the place.
+        let is_settled = others.as_ref().is_none_or(|others| others.due().is_none());
+        let Some(end) = reached.take_if(|_| is_settled) else {
+            continue;
+        };
+        guard.looked(&end);
+        if noted.elapsed() >= NOTE_EVERY {
+            noted = Instant::now();
+            note(log.boundary().clone()).await?;
+        }
+    }
+}
+
+/// Waits for the next step, until `due`.
+async fn next(log: &mut ForeignWrites, due: Option<Instant>) -> Result<Option<Seen>, StreamError> {
+    let Some(due) = due else {
+        return log.next().await.map(Some);
+    };
+    if Instant::now() >= due {
+        return Ok(None);
+    }
+    match tokio::time::timeout_at(due.into(), log.next()).await {
+        Ok(seen) => seen.map(Some),
+        Err(_) => Ok(None),
     }
 }
 

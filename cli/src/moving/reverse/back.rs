@@ -142,6 +142,7 @@ impl Kind for Back {
             site: &self.core.target,
             mark: &self.core.state,
             tables,
+            others: None,
         };
         let start = self.way.reverse.source_position.clone();
         let note = async |seen| {

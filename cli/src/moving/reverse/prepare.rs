@@ -70,6 +70,7 @@ fn prepared_table(
         deferred: DeferredIndexes::none(&to),
         target: to,
         progress,
+        may_hold_rows: true,
     })
 }
 
