@@ -37,7 +37,8 @@ async fn locker(bed: &Bed, id: u32) -> Conn {
 const fn begins(load: Load) -> &'static str {
     match load {
         Load::LocalInfile => "LOAD DATA",
-        Load::Statements => "INSERT INTO",
+        // Not the one that holds the lock.
+        Load::Statements => "INSERT INTO `",
     }
 }
 
