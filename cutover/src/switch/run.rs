@@ -1,6 +1,9 @@
 //! One switch under way: does what the course says.
 
-use std::{pin::pin, time::Duration};
+use std::{
+    pin::{Pin, pin},
+    time::Duration,
+};
 
 use mysql_async::{Conn, Opts, prelude::Queryable};
 use oxferry_schema::{CONNECT_DEADLINE, ErrorClass, classify};
@@ -248,20 +251,19 @@ impl<'a, F: SwitchFinish> Run<'a, F> {
         };
         let attempted = "apply and compare what is left";
         let waited = self.plan.finish_max;
-        let working = timeout(waited, self.finish.finish(locked));
-        let holding = keep(
-            self.session.as_mut(),
-            self.plan.lock,
+        let mut working = pin!(timeout(waited, self.finish.finish(locked)));
+        let held = Held {
+            session: self.session.as_mut(),
+            lock: self.plan.lock,
             locked,
-            &self.leftover,
-        );
-        let evidence = tokio::select! {
-            biased;
-            worked = working => match worked {
-                Ok(evidence) => evidence.map_err(caller::<F>(attempted))?,
-                Err(_) => return Err(SwitchError::TookTooLong { attempted, waited }.into()),
-            },
-            lost = holding => return Err(lost.into()),
+            leftover: &self.leftover,
+        };
+        let evidence = match held.beside(working.as_mut()).await {
+            Beside::Done(Ok(evidence)) => evidence.map_err(caller::<F>(attempted))?,
+            Beside::Done(Err(_)) => {
+                return Err(SwitchError::TookTooLong { attempted, waited }.into());
+            }
+            Beside::Lost(lost) => return Err(lost.into()),
         };
         // Used up here: one verification, one switch (I9).
         tracing::info!(
@@ -301,11 +303,15 @@ impl<'a, F: SwitchFinish> Run<'a, F> {
         let mut session = self.session.take();
         let called = {
             let mut calling = pin!(self.hook(HookName::Switched));
-            let holding = keep(session.as_mut(), self.plan.lock, &locked, &self.leftover);
-            tokio::select! {
-                biased;
-                called = &mut calling => called,
-                lost = holding => {
+            let held = Held {
+                session: session.as_mut(),
+                lock: self.plan.lock,
+                locked: &locked,
+                leftover: &self.leftover,
+            };
+            match held.beside(calling.as_mut()).await {
+                Beside::Done(called) => called,
+                Beside::Lost(lost) => {
                     tracing::error!(error = %lost, "the source's lock is gone while hook switched runs");
                     calling.await
                 }
@@ -356,20 +362,55 @@ impl<'a, F: SwitchFinish> Run<'a, F> {
     }
 }
 
-/// Looks every second whether the lock holds; ends when it doesn't.
-async fn keep(
-    session: Option<&mut Session>,
+/// A lock that is looked after.
+struct Held<'a> {
+    session: Option<&'a mut Session>,
     lock: SourceLock,
-    locked: &LockedSource,
-    leftover: &Leftover,
-) -> SwitchError {
-    let Some(session) = session else {
-        return std::future::pending().await;
-    };
-    loop {
-        sleep(HOLDS_EVERY).await;
-        if let Err(error) = lock.holds(&mut session.conn, locked, leftover).await {
-            return error;
+    locked: &'a LockedSource,
+    leftover: &'a Leftover,
+}
+
+/// How work beside a lock ended.
+enum Beside<T> {
+    Done(T),
+    /// The lock is gone, and the work isn't done.
+    Lost(SwitchError),
+}
+
+impl Held<'_> {
+    /// Does `work`, and looks every second whether the lock holds.
+    ///
+    /// A look that is under way when the work is done is waited for: an answer
+    /// that nobody reads would be taken for that of the session's next statement.
+    async fn beside<W: Future>(self, mut work: Pin<&mut W>) -> Beside<W::Output> {
+        let Some(session) = self.session else {
+            return Beside::Done(work.await);
+        };
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return Beside::Done(done),
+                () = sleep(HOLDS_EVERY) => {}
+            }
+            let look = self
+                .lock
+                .holds(&mut session.conn, self.locked, self.leftover);
+            let mut look = pin!(look);
+            tokio::select! {
+                biased;
+                done = &mut work => {
+                    // Whoever looks next sees what this one would have said.
+                    if let Err(error) = look.await {
+                        tracing::debug!(%error, "the source's lock");
+                    }
+                    return Beside::Done(done);
+                }
+                seen = &mut look => {
+                    if let Err(lost) = seen {
+                        return Beside::Lost(lost);
+                    }
+                }
+            }
         }
     }
 }
