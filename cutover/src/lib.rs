@@ -59,7 +59,7 @@ pub use postpone::Sentinel;
 pub use sentinel::{SentinelSeen, SentinelStep, SentinelWait};
 pub use swap::{SwapReport, swap};
 pub use switch::{
-    AfterSwitch, Aftermath, Leftover, LeftoverError, LockedSource, ReadOnly, SourceLock,
+    AfterSwitch, Aftermath, Claim, Leftover, LeftoverError, LockedSource, ReadOnly, SourceLock,
     SourceSeen, SwitchError, SwitchFinish, SwitchPlan, SwitchReport, SwitchStep, is_locking_rename,
     open_source, shut_source, switch, undo_leftover,
 };

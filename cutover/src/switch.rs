@@ -21,7 +21,7 @@ use mysql_async::Opts;
 pub use self::{
     course::SwitchStep,
     error::{Aftermath, SwitchError},
-    finish::{LockedSource, SwitchFinish},
+    finish::{Claim, LockedSource, SwitchFinish},
     leftover::{Leftover, LeftoverError, ReadOnly},
     names::{SourceSeen, is_locking_rename},
     plan::{AfterSwitch, SourceLock, SwitchPlan},

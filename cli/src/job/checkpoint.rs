@@ -34,15 +34,43 @@ pub(crate) const SAVE_MAX: Duration = Duration::from_secs(60);
 pub(crate) struct Store {
     marks: TableStore,
     file: Option<FileStore>,
+    place: Place,
+}
+
+/// Where a [`Store`] keeps its checkpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    file: Option<PathBuf>,
+    opts: Opts,
+    table: TableName,
+    job: String,
+}
+
+impl Place {
+    /// Opens it, on connections of its own.
+    pub(crate) fn open(&self) -> Store {
+        Store::new(
+            self.file.as_ref(),
+            self.opts.clone(),
+            &self.table,
+            &self.job,
+        )
+    }
 }
 
 impl Store {
     /// Chooses the file, if one was given, else the table.
     pub(crate) fn new(file: Option<&PathBuf>, opts: Opts, table: &TableName, job: &str) -> Self {
-        let marks = TableStore::new(opts, table.clone(), job, SAVE_MAX);
+        let marks = TableStore::new(opts.clone(), table.clone(), job, SAVE_MAX);
         Self {
             marks,
             file: file.map(FileStore::new),
+            place: Place {
+                file: file.cloned(),
+                opts,
+                table: table.clone(),
+                job: job.to_owned(),
+            },
         }
     }
 
@@ -103,6 +131,11 @@ impl Saver {
             }),
             is_back: false,
         }
+    }
+
+    /// Returns where the checkpoint is kept.
+    pub(crate) fn place(&self) -> Place {
+        self.store.place.clone()
     }
 
     /// Makes it the one of a move's way back, whose stream is the target's.

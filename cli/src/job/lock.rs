@@ -57,6 +57,16 @@ struct Lock {
 }
 
 impl Holder {
+    /// Takes the locks once more, for a job that has lost them.
+    ///
+    /// # Errors
+    ///
+    /// As [`JobLock::take`].
+    pub(crate) async fn take_again(&self, conn: Conn) -> Result<JobLock, Failure> {
+        let tables: Vec<TableName> = self.locks.iter().map(|lock| lock.table.clone()).collect();
+        JobLock::take(conn, &tables).await
+    }
+
     /// Checks, on another connection, that the job still holds its locks.
     pub(crate) async fn check(&self, conn: &mut Conn) -> Result<(), Failure> {
         let users = users(conn, &self.locks).await.map_err(lock_error)?;

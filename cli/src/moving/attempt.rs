@@ -2,13 +2,14 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use oxferry_cutover::{Leftover, LockedSource, SwitchError, SwitchFinish, SwitchReport};
+use oxferry_cutover::{Claim, Leftover, LockedSource, SwitchError, SwitchFinish, SwitchReport};
 use oxferry_schema::Remedy;
+use oxferry_state::Checkpoint;
 use oxferry_verifier::Verified;
 
 use crate::{
     failure::Failure,
-    job::{Kind, Script, TakenOver},
+    job::{Kind, Script, Site, TakenOver},
 };
 
 /// Changes that may be left to apply when the source is shut.
@@ -48,6 +49,12 @@ pub(super) trait Turn: Send + Sync {
         &mut self,
         locked: &LockedSource,
     ) -> impl Future<Output = Result<Verified, Failure>> + Send;
+
+    /// Returns the server that holds the job's lock, as [`Script::lock`] has it.
+    fn lock_site(&self) -> &Site;
+
+    /// Returns whether a checkpoint tells of something to undo, and of no switch.
+    fn is_noted(checkpoint: &Checkpoint) -> bool;
 
     /// Says that the source is open again, after an attempt that failed.
     fn reopen(&self);
@@ -108,6 +115,27 @@ impl<T: Turn> SwitchFinish for Attempt<T> {
         self.0.bring_the_rest(locked).await
     }
 
+    fn claim(&self) -> impl Future<Output = Result<Claim, Failure>> + Send + 'static {
+        let script = self.0.script();
+        let (holder, place) = (script.lock.clone(), script.saver.place());
+        let site = self.0.lock_site().clone();
+        async move {
+            let mut conn = site.connect("claim").await?;
+            if holder.check(&mut conn).await.is_ok() {
+                return Ok(Claim::default());
+            }
+            // Either nobody has come since, or whoever came has ended.
+            let lock = holder.take_again(conn).await?;
+            match place.open().load().await? {
+                Some(checkpoint) if T::is_noted(&checkpoint) => Ok(Claim::by(lock)),
+                _ => Err(Failure::new(
+                    Remedy::Ambiguous,
+                    anyhow::anyhow!("another run has ended what this one began"),
+                )),
+            }
+        }
+    }
+
     async fn release(&mut self) {
         self.0.reopen();
         if let Err(failure) = self.0.undo().await {
@@ -144,6 +172,13 @@ pub(super) async fn come_to_rest<K: Kind>(script: &Script<'_, K>) -> Result<(), 
             Ok(())
         }
     }
+}
+
+/// Returns whether what is noted of a server that was shut is to be undone: not
+/// once the applications may have been sent away.
+pub(super) fn may_be_undone(noted: Option<&String>) -> bool {
+    let leftover = noted.and_then(|noted| noted.parse::<Leftover>().ok());
+    leftover.is_some_and(|leftover| !leftover.announced)
 }
 
 /// Says what the switch took, and what remains of it on the server that it

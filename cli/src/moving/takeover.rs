@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use oxferry_cutover::{AfterSwitch, Leftover, LockedSource, switch};
 use oxferry_schema::TableName;
-use oxferry_state::{Phase, TargetServer};
+use oxferry_state::{Checkpoint, Phase, TargetServer};
 use oxferry_verifier::Verified;
 
 use super::{
     Names,
-    attempt::{Attempt, Turn, come_to_rest, taken_over},
+    attempt::{Attempt, Turn, come_to_rest, may_be_undone, taken_over},
     clean_up,
     job::Move,
     primary, reverse,
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     failure::Failure,
-    job::{Kind, Prepared, PreparedTable, Script, TakenOver},
+    job::{Kind, Prepared, PreparedTable, Script, Site, TakenOver},
 };
 
 impl Kind for Move {
@@ -101,6 +101,15 @@ impl Turn for Takeover<'_> {
             Some(pair) => pair.come_close().await,
             None => Ok(()),
         }
+    }
+
+    fn lock_site(&self) -> &Site {
+        &self.script.kind.core.target
+    }
+
+    fn is_noted(checkpoint: &Checkpoint) -> bool {
+        let target = checkpoint.target.as_ref();
+        target.is_some_and(|target| !target.switched && may_be_undone(target.source_lock.as_ref()))
     }
 
     async fn note_leftover(&mut self, leftover: Option<&Leftover>) -> Result<(), Failure> {

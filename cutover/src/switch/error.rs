@@ -117,6 +117,11 @@ pub enum SwitchError {
         /// What was seen.
         why: String,
     },
+    /// It isn't this run's any more to undo what it did.
+    #[error(
+        "unlock the source: it is left as it is, another run may have gone on in this one's place"
+    )]
+    NotOurs(#[source] FinishSource),
     /// The source's lock couldn't be undone.
     #[error("unlock the source: not done within {waited:.1?}: {by_hand}")]
     NotUndone {
@@ -187,6 +192,7 @@ impl SwitchError {
             | Self::PreparedXa { .. }
             | Self::TookTooLong { .. }
             | Self::LockLost { .. } => Remedy::Retry,
+            Self::NotOurs(_) => Remedy::Ambiguous,
         }
     }
 
@@ -212,6 +218,7 @@ impl SwitchError {
             | Self::Interrupted
             | Self::TargetReadOnly { .. }
             | Self::Tables { .. }
+            | Self::NotOurs(_)
             | Self::NotUndone { .. } => false,
         }
     }

@@ -1,6 +1,6 @@
 //! What the move does for its own switch.
 
-use std::time::Duration;
+use std::{any::Any, fmt, time::Duration};
 
 use oxferry_binlog::FilePosition;
 use oxferry_schema::{Remedy, TableName};
@@ -28,6 +28,25 @@ impl LockedSource {
     pub fn name_of<'a>(&'a self, table: &'a TableName) -> &'a TableName {
         let found = self.names.iter().find(|(planned, _)| planned == table);
         found.map_or(table, |(_, now)| now)
+    }
+}
+
+/// That something is the holder's to undo, for as long as this is kept.
+#[derive(Default)]
+pub struct Claim(Option<Box<dyn Any + Send>>);
+
+impl Claim {
+    /// Keeps whatever makes it so, a lock perhaps, until it is dropped.
+    pub fn by(what: impl Any + Send) -> Self {
+        Self(Some(Box::new(what)))
+    }
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Claim")
+            .field("is_kept", &self.0.is_some())
+            .finish()
     }
 }
 
@@ -89,6 +108,17 @@ pub trait SwitchFinish: Send {
         &mut self,
         locked: &LockedSource,
     ) -> impl Future<Output = Result<Verified, Self::Error>> + Send;
+
+    /// Proves that what this attempt did to the source is still this run's to
+    /// undo, before it is undone. A run that stood still for long may have been
+    /// taken for dead: another one has gone on in its place, perhaps to a switch,
+    /// and the source is shut for that one now.
+    ///
+    /// It may be asked on another runtime, while nothing else of the caller's runs,
+    /// and takes half a minute at most. With an error the source is left as it is.
+    fn claim(&self) -> impl Future<Output = Result<Claim, Self::Error>> + Send + 'static {
+        std::future::ready(Ok(Claim::default()))
+    }
 
     /// Lets the workers go on: the attempt has failed, the source is unlocked.
     fn release(&mut self) -> impl Future<Output = ()> + Send;

@@ -2,7 +2,11 @@
 
 use std::thread;
 
-use super::{SwitchFinish, run::Run, undo::Undo};
+use super::{
+    Claim, SwitchError, SwitchFinish,
+    run::{Run, claimed},
+    undo::Undo,
+};
 use crate::{Hook, HookName};
 
 impl<F: SwitchFinish> Drop for Run<'_, F> {
@@ -22,14 +26,20 @@ impl<F: SwitchFinish> Drop for Run<'_, F> {
             return;
         }
         tracing::warn!("the switch is broken off, unlocking the source");
-        match thread::spawn(move || rescue(undo, hook)).join() {
+        let outlives = hook.is_some() || undo.as_ref().is_some_and(Undo::outlives_session);
+        let claim = outlives.then(|| claimed(self.finish.claim()));
+        match thread::spawn(move || rescue(claim, undo, hook)).join() {
             Ok(()) => {}
             Err(_) => tracing::error!("unlocking the source ended in a panic, look at it"),
         }
     }
 }
 
-fn rescue(undo: Option<Undo>, hook: Option<Hook>) {
+fn rescue(
+    claim: Option<impl Future<Output = Result<Claim, SwitchError>>>,
+    undo: Option<Undo>,
+    hook: Option<Hook>,
+) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -38,6 +48,16 @@ fn rescue(undo: Option<Undo>, hook: Option<Hook>) {
         Err(error) => return tracing::error!(%error, "the source stays locked"),
     };
     runtime.block_on(async {
+        let _claim = match claim {
+            Some(claim) => match claim.await {
+                Ok(claim) => Some(claim),
+                Err(error) => {
+                    let cause: &(dyn std::error::Error + 'static) = &error;
+                    return tracing::error!(error = cause, "the source is not unlocked");
+                }
+            },
+            None => None,
+        };
         if let Some(undo) = undo
             && let Err(error) = undo.run().await
         {

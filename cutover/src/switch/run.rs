@@ -10,8 +10,8 @@ use oxferry_schema::{CONNECT_DEADLINE, ErrorClass, classify};
 use tokio::time::{sleep, timeout};
 
 use super::{
-    AfterSwitch, Aftermath, Course, Leftover, LockedSource, ReadOnly, SourceLock, SwitchError,
-    SwitchFinish, SwitchPlan, SwitchStep,
+    AfterSwitch, Aftermath, Claim, Course, Leftover, LockedSource, ReadOnly, SourceLock,
+    SwitchError, SwitchFinish, SwitchPlan, SwitchStep,
     acquire::acquire,
     checks::check,
     report::Blocked,
@@ -28,7 +28,7 @@ pub(super) struct Run<'a, F: SwitchFinish> {
     pub(super) source: &'a Opts,
     target: &'a Opts,
     pub(super) plan: &'a SwitchPlan,
-    finish: &'a mut F,
+    pub(super) finish: &'a mut F,
     pub(super) course: Course,
     /// What the source was like before this attempt.
     pub(super) before: ReadOnly,
@@ -129,7 +129,10 @@ impl<'a, F: SwitchFinish> Run<'a, F> {
             S::Announce => self.announce().await,
             S::LetGo => self.let_go().await,
             S::Unlock => self.unlock().await,
-            S::UnlockHook => self.hook(HookName::UnlockSource).await,
+            S::UnlockHook => {
+                let _claim = self.claim().await?;
+                self.hook(HookName::UnlockSource).await
+            }
             S::Release => {
                 self.blocked.end();
                 self.finish.release().await;
@@ -353,14 +356,39 @@ impl<'a, F: SwitchFinish> Run<'a, F> {
             end_session(session).await;
         }
         self.locked = None;
-        match &self.undo {
-            Some(undo) => undo.run().await?,
-            None => return Ok(()),
-        }
+        let Some(undo) = &self.undo else {
+            return Ok(());
+        };
+        let _claim = match undo.outlives_session() {
+            true => Some(self.claim().await?),
+            false => None,
+        };
+        undo.run().await?;
         self.undo = None;
         Ok(())
     }
+
+    /// Makes sure, before a failed attempt is undone, that it is this run's to undo.
+    async fn claim(&self) -> Result<Claim, SwitchError> {
+        if self.course.is_switched() {
+            return Ok(Claim::default());
+        }
+        claimed(self.finish.claim()).await
+    }
 }
+
+/// Waits for a claim, within a limit.
+pub(super) async fn claimed<E: std::error::Error + Send + Sync + 'static>(
+    claim: impl Future<Output = Result<Claim, E>>,
+) -> Result<Claim, SwitchError> {
+    match timeout(CLAIM_MAX, claim).await {
+        Ok(claim) => claim.map_err(|error| SwitchError::NotOurs(Box::new(error))),
+        Err(late) => Err(SwitchError::NotOurs(Box::new(late))),
+    }
+}
+
+/// How long it may take to see whether a source is still this run's to open.
+const CLAIM_MAX: Duration = Duration::from_secs(30);
 
 /// A lock that is looked after.
 struct Held<'a> {

@@ -91,7 +91,7 @@ impl Undo {
                 }),
             })?;
         }
-        if !self.leftover.renamed && self.leftover.read_only.is_none() {
+        if !self.outlives_session() {
             return Ok(());
         }
         let mut conn = connect(&self.source).await?;
@@ -115,6 +115,11 @@ impl Undo {
         }
         let renaming = conn.query_drop(names::back(&self.tables));
         Ok(answered("rename the source tables back", RENAME_LIMIT, renaming).await?)
+    }
+
+    /// Returns whether there is more to undo than a session to end.
+    pub(super) const fn outlives_session(&self) -> bool {
+        self.leftover.renamed || self.leftover.read_only.is_some()
     }
 
     fn by_hand(&self) -> String {

@@ -3,15 +3,15 @@
 
 use oxferry_cutover::{Leftover, LockedSource};
 use oxferry_schema::TableName;
-use oxferry_state::Reverse;
+use oxferry_state::{Checkpoint, Reverse};
 use oxferry_verifier::Verified;
 
 use super::back::Back;
 use crate::{
     failure::Failure,
-    job::Script,
+    job::{Script, Site},
     moving::{
-        attempt::{Turn, come_to_rest},
+        attempt::{Turn, come_to_rest, may_be_undone},
         complete::raise_auto_increments,
     },
 };
@@ -42,6 +42,16 @@ impl Turn for TakeBack<'_> {
 
     async fn come_to_rest(&self) -> Result<(), Failure> {
         come_to_rest(self.script).await
+    }
+
+    fn lock_site(&self) -> &Site {
+        &self.script.kind.core.target
+    }
+
+    fn is_noted(checkpoint: &Checkpoint) -> bool {
+        let target = checkpoint.target.as_ref();
+        let reverse = target.and_then(|target| target.reverse.as_ref());
+        reverse.is_some_and(|way| !way.back && may_be_undone(way.target_lock.as_ref()))
     }
 
     async fn note_leftover(&mut self, leftover: Option<&Leftover>) -> Result<(), Failure> {
