@@ -1,9 +1,9 @@
 //! What the target gets when all rows are there: the next automatic values,
 //! foreign keys and triggers; and how they are taken off again.
 
-use mysql_async::Conn;
+use mysql_async::{Conn, Value};
 use oxferry_cutover::LockedSource;
-use oxferry_schema::{ForeignKey, Remedy, next_auto_increment, raise_auto_increment};
+use oxferry_schema::{ForeignKey, Remedy, TableName, next_auto_increment, raise_auto_increment};
 
 use super::job::Move;
 use crate::{failure::Failure, job::Job};
@@ -26,7 +26,9 @@ impl Move {
             .filter(|key| self.tenant.is_some() || !self.blueprint.moves_parent(key))
             .cloned()
             .collect();
-        let orphans = self.blueprint.orphans(&mut target, &apart).await?;
+        let rows = apart.iter().map(|key| self.rows_of(&key.child));
+        let apart: Vec<_> = apart.iter().zip(rows).collect();
+        let orphans = self.blueprint.orphans(&mut target, apart).await?;
         let Some(orphan) = orphans.first() else {
             return Ok(());
         };
@@ -40,6 +42,15 @@ impl Move {
                 orphan.key
             ),
         ))
+    }
+
+    /// Returns the condition that selects the move's own rows of a target: a
+    /// tenant's, beside others'.
+    fn rows_of(&self, target: &TableName) -> (String, Vec<Value>) {
+        let mut tables = self.core.tables.iter();
+        let table = tables.find(|table| table.target == *target);
+        let filter = table.and_then(|table| table.filter(&TableName::clone));
+        filter.map_or_else(Default::default, |filter| filter.target_range())
     }
 
     /// Takes off what an attempt, or an earlier run, has completed, so that rows

@@ -8,7 +8,7 @@ use std::{
 
 use mysql_async::{Conn, prelude::Queryable};
 use oxferry_binlog::{ForeignWrite, RowChange};
-use oxferry_schema::{Ident, Key, KeySide, Predicate, Remedy, RowKey, TableName};
+use oxferry_schema::{Ident, Key, KeySide, Predicate, Remedy, Row, RowKey, TableName, Value};
 
 use super::job::Move;
 use crate::{
@@ -50,6 +50,14 @@ struct Owner {
     side: KeySide,
     tenant: Ident,
     value: TenantValue,
+}
+
+/// Whom a row names as its owner.
+enum Named {
+    Nobody,
+    Key(Key),
+    /// Something that no owner's key looks like.
+    Unreadable,
 }
 
 /// Owners that are looked up at once.
@@ -107,10 +115,16 @@ impl<'a> Others<'a> {
             // It isn't known which rows.
             Some(Sorted::Owned(_)) if write.changes.is_empty() => Ok(Some(write)),
             Some(Sorted::Owned(owner)) => {
-                for (change, row) in write.rows() {
-                    for key in images(change).filter_map(|row| owner.key.key_of(row)) {
-                        let first = || row.clone();
-                        self.unknown.entry((write.table, key)).or_insert_with(first);
+                for (change, told) in write.rows() {
+                    for row in images(change) {
+                        match owner.named_by(row) {
+                            Named::Nobody => {}
+                            Named::Key(key) => {
+                                let first = || told.clone();
+                                self.unknown.entry((write.table, key)).or_insert_with(first);
+                            }
+                            Named::Unreadable => return Ok(Some(told)),
+                        }
                     }
                 }
                 self.since.get_or_insert_with(Instant::now);
@@ -137,7 +151,7 @@ impl<'a> Others<'a> {
             return Ok(None);
         }
         let unknown = std::mem::take(&mut self.unknown);
-        let mut conn = match self.conn.take() {
+        let mut conn = match awake(self.conn.take()).await {
             Some(conn) => conn,
             None => self.site.connect("tenant").await?,
         };
@@ -153,9 +167,10 @@ impl<'a> Others<'a> {
                 let Some(key) = owner.first_of_tenant(&mut conn, keys).await? else {
                     continue;
                 };
-                let found = unknown.into_iter();
-                let mut found = found.filter(|((table, owner), _)| *table == at && *owner == key);
-                return Ok(found.next().map(|(_, write)| write));
+                // What the server takes for equal may be spelled otherwise here.
+                let spelled = [Some(&key), keys.first().copied()].into_iter().flatten();
+                let mut writes = spelled.filter_map(|key| unknown.get(&(at, key.clone())));
+                return Ok(writes.next().cloned());
             }
         }
         self.conn = Some(conn);
@@ -163,7 +178,14 @@ impl<'a> Others<'a> {
     }
 }
 
-fn images(change: &RowChange) -> impl Iterator<Item = &oxferry_schema::Row> {
+/// Returns a connection if it answers: a quiet one may be gone.
+async fn awake(conn: Option<Conn>) -> Option<Conn> {
+    let mut conn = conn?;
+    let answer = tokio::time::timeout(ANSWER_MAX, conn.ping()).await;
+    matches!(answer, Ok(Ok(()))).then_some(conn)
+}
+
+fn images(change: &RowChange) -> impl Iterator<Item = &Row> {
     [&change.before, &change.after].into_iter().flatten()
 }
 
@@ -194,6 +216,15 @@ impl Owner {
             tenant: owned.owner_tenant.clone(),
             value: owned.value.clone(),
         })
+    }
+
+    fn named_by(&self, row: &Row) -> Named {
+        let value = self.key.ordinals.first().map(|at| row.values().get(*at));
+        match (self.key.key_of(row), value.flatten()) {
+            (Some(key), _) => Named::Key(key),
+            (None, Some(Value::NULL)) => Named::Nobody,
+            (None, _) => Named::Unreadable,
+        }
     }
 
     /// Returns the first of some owners that is the tenant's.

@@ -6,7 +6,7 @@ use oxferry_testkit::tool::{Finished, Oxferry, Running, Signal};
 use crate::{
     far::run,
     shops::{Shops, Traders, texts},
-    world::{LIMIT, check_code},
+    world::{LIMIT, check_code, options},
 };
 
 /// Renames the source's tables back, as an operator does who moves one shop
@@ -200,4 +200,74 @@ async fn a_key_that_another_tenant_has_on_the_target_ends_the_move_and_stays_the
     assert_eq!(texts(&mut target, theirs).await, before);
     let tables: Vec<String> = shops.source().await.query("SHOW TABLES").await.unwrap();
     assert!(tables.contains(&"orders".to_owned()), "{tables:?}");
+}
+
+/// Two tenants' rows on both servers; an owner may be spelled as it likes.
+async fn spelled() -> Shops {
+    let tables = [
+        "CREATE TABLE owners (code VARCHAR(20) COLLATE utf8mb4_0900_ai_ci PRIMARY KEY, shop INT, KEY (shop))",
+        "CREATE TABLE owned (id INT PRIMARY KEY, owner VARCHAR(20) COLLATE utf8mb4_0900_ai_ci, v INT, KEY (owner), \
+         CONSTRAINT belongs FOREIGN KEY (owner) REFERENCES owners (code))",
+    ];
+    let rows = [
+        "INSERT INTO owners VALUES ('ANNA', 1), ('BERT', 2)",
+        "INSERT INTO owned VALUES (1, 'anna', 1), (2, 'bert', 1), (3, NULL, 1)",
+    ];
+    let shops = Shops::on(options(), &[&tables[..], &rows[..]].concat()).await;
+    let create = format!("CREATE DATABASE `{}`", shops.source.name());
+    run(&mut shops.target.conn().await.unwrap(), &[create]).await;
+    let others = [
+        "INSERT INTO owners VALUES ('BERT', 2)",
+        "SET foreign_key_checks = 0",
+        "INSERT INTO owned VALUES (2, 'bert', 1), (7, 'nobody', 1)",
+    ];
+    run(
+        &mut shops.target().await,
+        &[&tables[..], &others[..]].concat(),
+    )
+    .await;
+    shops
+}
+
+fn moves_spelled(shops: &Shops) -> Oxferry {
+    let db = shops.source.name();
+    let joined = format!(
+        "{{table=\"{db}.owned\", column=\"owner\", owner=\"{db}.owners\", owner_key=\"code\"}}"
+    );
+    let moves = shops.moves("shop=1").arg("--joined").arg(joined);
+    moves.arg("--target-tables").arg("matching")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_orphan_of_another_tenant_on_the_target_is_not_the_moves() {
+    let shops = spelled().await;
+    check_code(&moves_spelled(&shops).run(LIMIT).await.unwrap(), 0);
+    let ids: Vec<u32> = shops
+        .target()
+        .await
+        .query("SELECT id FROM owned ORDER BY id")
+        .await
+        .unwrap();
+    assert_eq!(ids, [1, 2, 7]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_write_is_the_tenants_however_its_owner_is_spelled() {
+    let shops = spelled().await;
+    let moves = moves_spelled(&shops).arg("--cutover").arg("manual");
+    let mut running = moves.spawn().unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let writes = [
+        "UPDATE owned SET v = 2 WHERE id = 2",
+        "UPDATE owned SET v = 2 WHERE id = 1",
+    ];
+    run(&mut shops.target().await, &writes).await;
+    let finished = running.wait_exit(LIMIT).await.unwrap();
+    assert_eq!(finished.code, Some(74), "{}", finished.text());
+    let text = finished.text();
+    assert!(
+        text.contains("somebody else writes to the target"),
+        "{text}"
+    );
+    assert!(text.contains("owned, key "), "{text}");
 }

@@ -1,6 +1,6 @@
 //! Foreign keys and triggers, which the target gets when all rows are there.
 
-use mysql_async::{Conn, prelude::Queryable};
+use mysql_async::{Conn, Params, Value, prelude::Queryable};
 
 use super::{Blueprint, OWN_DDL_COMMENT, TableBlueprint};
 use crate::{
@@ -127,7 +127,8 @@ impl Blueprint {
     }
 
     /// Looks for a row of a foreign key's child whose parent isn't there, one a
-    /// key. Reads all of the child's rows.
+    /// key. Reads all of the child's rows, or those among them for which a
+    /// condition is true that begins with ` AND`, or is empty.
     ///
     /// Where the parent is moved too ([`Blueprint::moves_parent`]) and both are
     /// equal to the source's, there is one only if the source has it.
@@ -138,12 +139,12 @@ impl Blueprint {
     pub async fn orphans<'a>(
         &self,
         conn: &mut Conn,
-        keys: impl IntoIterator<Item = &'a ForeignKey>,
+        keys: impl IntoIterator<Item = (&'a ForeignKey, (String, Vec<Value>))>,
     ) -> Result<Vec<Orphan>, FinishError> {
         let mut found = Vec::new();
-        for key in keys {
+        for (key, (among, params)) in keys {
             let first: Option<mysql_async::Row> = conn
-                .query_first(orphan_query(key))
+                .exec_first(orphan_query(key, &among), Params::from(params))
                 .await
                 .map_err(FinishError::server(format!("look for orphans of {key}")))?;
             if let Some(row) = first {
@@ -304,8 +305,9 @@ fn same_name(one: &Ident, other: &Ident) -> bool {
 
 /// A key with a NULL in it refers to nothing. Source: MySQL 9.7 manual,
 /// "FOREIGN KEY Constraints": only MATCH SIMPLE acts.
-fn orphan_query(key: &ForeignKey) -> String {
-    let columns: Vec<String> = key.columns.iter().map(|c| format!("c.{c}")).collect();
+fn orphan_query(key: &ForeignKey, among: &str) -> String {
+    let child = &key.child;
+    let columns: Vec<String> = key.columns.iter().map(|c| format!("{child}.{c}")).collect();
     let texts: Vec<String> = columns
         .iter()
         .map(|c| format!("CAST({c} AS CHAR)"))
@@ -314,9 +316,9 @@ fn orphan_query(key: &ForeignKey) -> String {
     let pairs = columns.iter().zip(&key.parent_columns);
     let same: Vec<String> = pairs.map(|(c, p)| format!("p.{p} = {c}")).collect();
     format!(
-        "SELECT {} FROM {} c WHERE {} AND NOT EXISTS (SELECT 1 FROM {} p WHERE {}) LIMIT 1",
+        "SELECT {} FROM {child} WHERE {}{among} \
+         AND NOT EXISTS (SELECT 1 FROM {} p WHERE {}) LIMIT 1",
         texts.join(", "),
-        key.child,
         given.join(" AND "),
         key.parent,
         same.join(" AND ")
@@ -466,10 +468,11 @@ mod tests {
     #[test]
     fn an_orphan_is_looked_for_among_rows_without_a_null_in_the_key() {
         assert_eq!(
-            orphan_query(&key("f", &["a", "b"], &["x", "y"])),
-            "SELECT CAST(c.`a` AS CHAR), CAST(c.`b` AS CHAR) FROM `d`.`c` c \
-             WHERE c.`a` IS NOT NULL AND c.`b` IS NOT NULL AND NOT EXISTS \
-             (SELECT 1 FROM `e`.`p` p WHERE p.`x` = c.`a` AND p.`y` = c.`b`) LIMIT 1"
+            orphan_query(&key("f", &["a", "b"], &["x", "y"]), " AND (`shop` = ?)"),
+            "SELECT CAST(`d`.`c`.`a` AS CHAR), CAST(`d`.`c`.`b` AS CHAR) FROM `d`.`c` \
+             WHERE `d`.`c`.`a` IS NOT NULL AND `d`.`c`.`b` IS NOT NULL AND (`shop` = ?) \
+             AND NOT EXISTS (SELECT 1 FROM `e`.`p` p \
+             WHERE p.`x` = `d`.`c`.`a` AND p.`y` = `d`.`c`.`b`) LIMIT 1"
         );
     }
 }

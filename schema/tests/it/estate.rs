@@ -381,11 +381,16 @@ async fn an_orphan_is_found_with_its_keys_values() {
         .flat_map(|t| &t.foreign_keys)
         .collect();
     assert!(keys.iter().all(|key| blueprint.moves_parent(key)));
-    let orphans = blueprint
-        .orphans(&mut pair.target, keys.clone())
-        .await
-        .unwrap();
+    let among = |condition: &str| {
+        let condition = condition.to_owned();
+        let keys = keys.clone().into_iter();
+        keys.map(move |key| (key, (condition.clone(), Vec::new())))
+    };
+    let target = &mut pair.target;
+    let orphans = blueprint.orphans(target, among("")).await.unwrap();
     assert_eq!(orphans[0].values, ["5", "y"]);
+    let others = blueprint.orphans(target, among(" AND (`id` = 1)")).await;
+    assert!(others.unwrap().is_empty());
     let checks: Option<u8> = pair
         .target
         .query_first("SELECT @@foreign_key_checks")
@@ -395,7 +400,7 @@ async fn an_orphan_is_found_with_its_keys_values() {
     run(&mut pair.target, &["INSERT INTO shop.p VALUES (5, 'y')"]).await;
     assert!(
         blueprint
-            .orphans(&mut pair.target, keys)
+            .orphans(&mut pair.target, among(""))
             .await
             .unwrap()
             .is_empty()
