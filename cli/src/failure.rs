@@ -136,7 +136,7 @@ pub(crate) const fn advice(remedy: Remedy) -> Option<&'static str> {
     match remedy {
         Remedy::Retry => Some("the checkpoint is kept: run the same command again to go on"),
         Remedy::Interrupted => Some("run the same command again to go on"),
-        Remedy::Ambiguous => Some("look at the tables named above before anything else"),
+        Remedy::Ambiguous => Some("look before anything else"),
         Remedy::Bug => Some("oxferry broke one of its own rules: please report this line"),
         Remedy::Data => Some(
             "the source is untouched; mend its rows and run the same command again, or start anew \

@@ -1,6 +1,12 @@
 //! SIGINT and SIGTERM: the first ends the job at a safe point, the second at once.
 
-use std::io;
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use oxferry_schema::Remedy;
 use tokio::{
@@ -9,14 +15,15 @@ use tokio::{
 };
 
 use super::callbacks::{check_callbacks, ended_early};
-use crate::{
-    args::CallbackArgs,
-    failure::{Failure, exit_code},
-};
+use crate::{args::CallbackArgs, failure::Failure};
 
-/// Whether the operator wants the job to end.
+/// Whether the operator wants the job to end, and what an end would leave.
 #[derive(Clone, Debug)]
-pub(crate) struct Interrupt(watch::Sender<bool>);
+pub(crate) struct Interrupt {
+    wanted: watch::Sender<bool>,
+    /// Whether the applications may be on their way to the target.
+    in_doubt: Arc<AtomicBool>,
+}
 
 /// Listens for signals for as long as it is polled.
 #[derive(Debug)]
@@ -31,7 +38,8 @@ pub(crate) struct Listener {
 ///
 /// # Errors
 ///
-/// The job's; a second signal ends the process itself.
+/// The job's. A second signal drops it: a switch under way is undone then, unless
+/// the applications may be on their way already.
 pub(crate) async fn attended(
     callbacks: &CallbackArgs,
     job: impl AsyncFnOnce(Interrupt) -> Result<(), Failure>,
@@ -39,12 +47,16 @@ pub(crate) async fn attended(
     check_callbacks(callbacks)?;
     let (listener, interrupt) = listen()
         .map_err(|error| Failure::new(Remedy::Bug, error).context("listening for signals"))?;
-    let told = async { ended_early(callbacks, job(interrupt).await).await };
-    tokio::select! {
-        outcome = told => outcome,
-        // Ends the process itself, or never.
+    let doubt = interrupt.clone();
+    let told = async {
+        let outcome = job(interrupt).await.map_err(|failure| doubt.judge(failure));
+        ended_early(callbacks, outcome).await
+    };
+    let outcome = tokio::select! {
+        outcome = told => return outcome,
         () = listener.run() => Err(interrupted()),
-    }
+    };
+    outcome.map_err(|failure| doubt.judge(failure))
 }
 
 /// Begins to listen; from now on the first signal doesn't end the process.
@@ -63,14 +75,13 @@ fn listen() -> io::Result<(Listener, Interrupt)> {
 }
 
 impl Listener {
-    /// Tells of the first signal, and ends the process at the second.
+    /// Tells of the first signal, and returns at the second.
     pub(crate) async fn run(mut self) {
         self.next().await;
         tracing::warn!("ending at the next safe point; once more to end at once");
         self.seen.ask();
         self.next().await;
-        tracing::warn!("ended at once: the last checkpoint is kept");
-        std::process::exit(i32::from(exit_code(Remedy::Interrupted)));
+        tracing::warn!("ending at once: the last checkpoint is kept");
     }
 
     async fn next(&mut self) {
@@ -84,23 +95,50 @@ impl Listener {
 impl Interrupt {
     /// Begins with a job that may go on.
     pub(crate) fn new() -> Self {
-        Self(watch::Sender::new(false))
+        Self {
+            wanted: watch::Sender::new(false),
+            in_doubt: Arc::default(),
+        }
     }
 
     /// Has the job end at the next safe point.
     pub(crate) fn ask(&self) {
-        self.0.send_replace(true);
+        self.wanted.send_replace(true);
     }
 
     /// Returns whether the job shall end.
     pub(crate) fn is_wanted(&self) -> bool {
-        *self.0.borrow()
+        *self.wanted.borrow()
+    }
+
+    /// Notes whether the applications may be on their way to the target: from
+    /// right before they are sent until it is stored that they were, or weren't.
+    pub(crate) fn doubt(&self, in_doubt: bool) {
+        self.in_doubt.store(in_doubt, Ordering::Relaxed);
+    }
+
+    /// Returns what a failure means that ends the job now.
+    fn judge(&self, failure: Failure) -> Failure {
+        if !self.in_doubt.load(Ordering::Relaxed) || failure.remedy() == Remedy::Ambiguous {
+            return failure;
+        }
+        let line = failure.line();
+        let why = anyhow::anyhow!(
+            "{line}; the switch was being announced, and whether the applications write to the target is \
+             not known: what was done to the source is not undone; look where they write before anything else"
+        );
+        let judged = Failure::new(Remedy::Ambiguous, why).without_advice();
+        if failure.is_told() {
+            judged.told()
+        } else {
+            judged
+        }
     }
 
     /// Waits until the job shall end.
     pub(crate) async fn wanted(&self) -> Failure {
         // The sender lives in this very value.
-        let mut seen = self.0.subscribe();
+        let mut seen = self.wanted.subscribe();
         let _closed = seen.wait_for(|seen| *seen).await;
         interrupted()
     }

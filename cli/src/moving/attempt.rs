@@ -104,11 +104,15 @@ impl<T: Turn> SwitchFinish for Attempt<T> {
     }
 
     async fn remember(&mut self, leftover: Option<&Leftover>) -> Result<(), Failure> {
+        let announced = leftover.is_some_and(|leftover| leftover.announced);
+        self.0.script().interrupt.doubt(announced);
         self.0.note_leftover(leftover).await
     }
 
     async fn taken_over(&mut self) -> Result<(), Failure> {
-        self.0.note_taken_over().await
+        self.0.note_taken_over().await?;
+        self.0.script().interrupt.doubt(false);
+        Ok(())
     }
 
     async fn finish(&mut self, locked: &LockedSource) -> Result<Verified, Failure> {

@@ -51,6 +51,7 @@ impl Kind for Move {
         });
         let (source, target) = (source.opts("switch"), target.opts("switch"));
         let report = switch(&source, &target, &plan, &mut takeover).await?;
+        script.interrupt.doubt(false);
         Ok(taken_over(report))
     }
 

@@ -17,6 +17,7 @@ mod modes;
 mod moves;
 mod moves_again;
 mod moves_cleanup;
+mod moves_doubt;
 mod moves_frozen;
 mod moves_many;
 mod moves_options;

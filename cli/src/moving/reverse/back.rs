@@ -179,6 +179,9 @@ impl Kind for Back {
         let mut takeback = Attempt(TakeBack::new(script));
         let (from, to) = (from.opts("switch"), to.opts("switch"));
         let report = switch(&from, &to, &plan, &mut takeback).await;
+        if report.is_ok() {
+            script.interrupt.doubt(false);
+        }
         let report = report.map_err(|error| {
             Failure::from(error)
                 .context("taking the move back, where the target is what is locked like a source")
