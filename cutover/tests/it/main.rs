@@ -16,6 +16,7 @@ mod earlier;
 mod hooks;
 mod limits;
 mod listener;
+mod looks;
 mod mover;
 mod proxy;
 mod sentinel;
