@@ -26,17 +26,17 @@ impl<F: SwitchFinish> Drop for Run<'_, F> {
             return;
         }
         tracing::warn!("the switch is broken off, unlocking the source");
-        let outlives = hook.is_some() || undo.as_ref().is_some_and(Undo::outlives_session);
-        let claim = outlives.then(|| claimed(self.finish.claim()));
-        match thread::spawn(move || rescue(claim, undo, hook)).join() {
+        let claims = [(); 2].map(|()| claimed(self.finish.claim()));
+        match thread::spawn(move || rescue(claims, undo, hook)).join() {
             Ok(()) => {}
             Err(_) => tracing::error!("unlocking the source ended in a panic, look at it"),
         }
     }
 }
 
+/// Undoes what was done, each of both things after its claim.
 fn rescue(
-    claim: Option<impl Future<Output = Result<Claim, SwitchError>>>,
+    [undoing, calling]: [impl Future<Output = Result<Claim, SwitchError>>; 2],
     undo: Option<Undo>,
     hook: Option<Hook>,
 ) {
@@ -48,27 +48,25 @@ fn rescue(
         Err(error) => return tracing::error!(%error, "the source stays locked"),
     };
     runtime.block_on(async {
-        let _claim = match claim {
-            Some(claim) => match claim.await {
-                Ok(claim) => Some(claim),
-                Err(error) => {
-                    let cause: &(dyn std::error::Error + 'static) = &error;
-                    return tracing::error!(error = cause, "the source is not unlocked");
-                }
-            },
-            None => None,
-        };
         if let Some(undo) = undo
-            && let Err(error) = undo.run().await
+            && let Err(error) = undo.run_claimed(undoing).await
         {
             let cause: &(dyn std::error::Error + 'static) = &error;
             tracing::error!(error = cause, "the source stays locked");
         }
         if let Some(hook) = hook
-            && let Err(error) = hook.run(HookName::UnlockSource).await
+            && let Err(error) = call(hook, calling).await
         {
             let cause: &(dyn std::error::Error + 'static) = &error;
             tracing::error!(error = cause, "hook unlock-source failed");
         }
     });
+}
+
+async fn call(
+    hook: Hook,
+    claim: impl Future<Output = Result<Claim, SwitchError>>,
+) -> Result<(), SwitchError> {
+    let _kept = claim.await?;
+    Ok(hook.run(HookName::UnlockSource).await?)
 }

@@ -359,11 +359,7 @@ impl<'a, F: SwitchFinish> Run<'a, F> {
         let Some(undo) = &self.undo else {
             return Ok(());
         };
-        let _claim = match undo.outlives_session() {
-            true => Some(self.claim().await?),
-            false => None,
-        };
-        undo.run().await?;
+        undo.run_claimed(self.claim()).await?;
         self.undo = None;
         Ok(())
     }

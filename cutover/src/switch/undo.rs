@@ -6,7 +6,9 @@ use mysql_async::{Conn, Opts, prelude::Queryable};
 use oxferry_schema::{Remedy, TableName};
 use tokio::time::{Instant, sleep};
 
-use super::{HookName, Leftover, ReadOnly, SwitchError, SwitchPlan, error::RENAMED, names, source};
+use super::{
+    Claim, HookName, Leftover, ReadOnly, SwitchError, SwitchPlan, error::RENAMED, names, source,
+};
 use crate::{
     CutoverError,
     session::{Token, answered, close, connect},
@@ -78,19 +80,42 @@ impl Undo {
         }
     }
 
-    async fn once(&self) -> Result<(), SwitchError> {
-        if let Some(token) = &self.token {
-            // Its statement may still run, or wait, and lock afterwards.
-            let ended = token.see_end(&self.source, AGAIN).await;
-            ended.map_err(|waited| CutoverError::SessionStuck {
-                id: token.id,
-                waited,
-                cause: Box::new(CutoverError::Unanswered {
-                    attempted: "end the session that locked the source",
-                    waited,
-                }),
-            })?;
+    /// As [`Undo::run`], where another run may have gone on in this one's place: the
+    /// session is ended in any case, the rest undone once `claim` says whose it is.
+    pub(super) async fn run_claimed(
+        &self,
+        claim: impl Future<Output = Result<Claim, SwitchError>>,
+    ) -> Result<(), SwitchError> {
+        if !self.outlives_session() {
+            return self.run().await;
         }
+        match claim.await {
+            Ok(_kept) => self.run().await,
+            Err(error) => {
+                self.end_session().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Its statement may still run, or wait, and lock afterwards.
+    async fn end_session(&self) -> Result<(), SwitchError> {
+        let Some(token) = &self.token else {
+            return Ok(());
+        };
+        let ended = token.see_end(&self.source, AGAIN).await;
+        Ok(ended.map_err(|waited| CutoverError::SessionStuck {
+            id: token.id,
+            waited,
+            cause: Box::new(CutoverError::Unanswered {
+                attempted: "end the session that locked the source",
+                waited,
+            }),
+        })?)
+    }
+
+    async fn once(&self) -> Result<(), SwitchError> {
+        self.end_session().await?;
         if !self.outlives_session() {
             return Ok(());
         }
@@ -118,7 +143,7 @@ impl Undo {
     }
 
     /// Returns whether there is more to undo than a session to end.
-    pub(super) const fn outlives_session(&self) -> bool {
+    const fn outlives_session(&self) -> bool {
         self.leftover.renamed || self.leftover.read_only.is_some()
     }
 
