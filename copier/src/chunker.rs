@@ -96,6 +96,17 @@ impl TableChunker {
         self
     }
 
+    fn look<'a>(&'a self, range: &'a KeyRange, place: Place) -> Boundary<'a> {
+        Boundary {
+            table: &self.table,
+            index: &self.index,
+            side: &self.side,
+            filter: self.filter.as_ref(),
+            range,
+            place,
+        }
+    }
+
     /// Makes what is behind the last row a part of its own.
     async fn part_behind_last(&mut self) -> Result<(), CopyError> {
         let Some(range) = self.left.last().filter(|range| range.upper.is_none()) else {
@@ -104,12 +115,8 @@ impl TableChunker {
         if self.end != End::Far {
             return Ok(());
         }
-        let look = LastKey {
-            table: &self.table,
-            index: &self.index,
-            side: &self.side,
-            range,
-        };
+        // The last row of all: whose it is would cost more to find out.
+        let look = self.look(range, Place::Last).with_all_rows();
         let last = self.connections.run(&look).await?;
         self.end = End::Parted(0);
         if last.is_none() || last == range.lower {
@@ -145,14 +152,7 @@ impl Chunker for TableChunker {
             _ => 0,
         };
         let rows = rows.max(1).saturating_mul(1 << doublings);
-        let look = Boundary {
-            table: &self.table,
-            index: &self.index,
-            side: &self.side,
-            filter: self.filter.as_ref(),
-            range,
-            rows,
-        };
+        let look = self.look(range, Place::Behind(rows));
         let boundary = self.connections.run(&look).await?;
         let Some(range) = self.left.pop() else {
             return Ok(None);
@@ -176,17 +176,34 @@ impl Chunker for TableChunker {
     }
 }
 
-/// Looks for the key of the row that `rows` rows of the range stand before.
+/// Looks for the key of one row of a range.
 struct Boundary<'a> {
     table: &'a TableName,
     index: &'a Ident,
     side: &'a KeySide,
     filter: Option<&'a RowFilter>,
     range: &'a KeyRange,
-    rows: u64,
+    place: Place,
+}
+
+/// Which row of a range.
+#[derive(Clone, Copy)]
+enum Place {
+    /// The one that so many rows stand before.
+    Behind(u64),
+    /// The last one.
+    Last,
 }
 
 impl Boundary<'_> {
+    /// Counts everybody's rows.
+    fn with_all_rows(self) -> Self {
+        Self {
+            filter: None,
+            ..self
+        }
+    }
+
     fn sql(&self, within: &Predicate) -> String {
         let own = Access::Index(self.index.clone());
         let access = self.filter.map_or(&own, RowFilter::access);
@@ -197,7 +214,10 @@ impl Boundary<'_> {
             access.sql(),
             within.sql(),
             self.filter.map(RowFilter::source_sql).unwrap_or_default(),
-            self.side.order_by()
+            match self.place {
+                Place::Behind(_) => self.side.order_by(),
+                Place::Last => self.side.order_by_descending(),
+            }
         )
     }
 }
@@ -220,49 +240,11 @@ impl Unit for Boundary<'_> {
         let sql = self.sql(&within);
         let mut params = within.into_params();
         params.extend(self.filter.into_iter().flat_map(RowFilter::source_params));
-        params.push(Value::UInt(self.rows));
+        params.push(Value::UInt(match self.place {
+            Place::Behind(rows) => rows,
+            Place::Last => 0,
+        }));
         let row: Option<mysql_async::Row> = session.conn.exec_first(sql, params).await?;
-        row.map(|row| key_of(&row.unwrap(), self.side)).transpose()
-    }
-
-    fn limit(&self, limits: &WorkLimits) -> Duration {
-        limits.statement
-    }
-}
-
-/// Looks for the last key of a range.
-struct LastKey<'a> {
-    table: &'a TableName,
-    index: &'a Ident,
-    side: &'a KeySide,
-    range: &'a KeyRange,
-}
-
-impl Named for LastKey<'_> {
-    fn task(&self) -> Task {
-        Task::Boundary(self.range.clone())
-    }
-
-    fn table(&self) -> &TableName {
-        self.table
-    }
-}
-
-impl Unit for LastKey<'_> {
-    type Output = Option<Key>;
-
-    async fn run(&self, session: &mut Session, _unsure: bool) -> Result<Option<Key>, DriverError> {
-        let within = Predicate::range(self.range, self.side);
-        let sql = format!(
-            "SELECT {} FROM {}{} WHERE {} ORDER BY {} LIMIT 1",
-            self.side.select_list(),
-            self.table,
-            Access::Index(self.index.clone()).sql(),
-            within.sql(),
-            self.side.order_by_descending()
-        );
-        let row: Option<mysql_async::Row> =
-            session.conn.exec_first(sql, within.into_params()).await?;
         row.map(|row| key_of(&row.unwrap(), self.side)).transpose()
     }
 
