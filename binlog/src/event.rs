@@ -58,3 +58,10 @@ pub struct RowChange {
     /// The row as it is now.
     pub after: Option<Row>,
 }
+
+impl RowChange {
+    /// Returns the images that there are: the row as it was, then as it is now.
+    pub fn images(&self) -> impl Iterator<Item = &Row> {
+        [&self.before, &self.after].into_iter().flatten()
+    }
+}

@@ -265,22 +265,20 @@ impl ForeignWrite {
         (!self.changes.is_empty()).then_some(self)
     }
 
-    /// Returns each of the rows, and the line that tells of it alone: a write
-    /// with its key and without its images.
-    pub fn rows(&self) -> impl Iterator<Item = (&RowChange, Self)> {
-        self.changes.iter().enumerate().map(|(at, change)| {
-            let told = Self {
-                row_count: 1,
-                changes: Vec::new(),
-                keys: self.keys.get(at).cloned().into_iter().collect(),
-                name: self.name.clone(),
-                kind: self.kind.clone(),
-                at: self.at.clone(),
-                gtid: self.gtid.clone(),
-                ..*self
-            };
-            (change, told)
-        })
+    /// Returns what tells of one of the rows alone: with its key, and without its
+    /// images.
+    #[must_use]
+    pub fn row(&self, at: usize) -> Self {
+        Self {
+            row_count: 1,
+            changes: Vec::new(),
+            keys: self.keys.get(at).cloned().into_iter().collect(),
+            name: self.name.clone(),
+            kind: self.kind.clone(),
+            at: self.at.clone(),
+            gtid: self.gtid.clone(),
+            ..*self
+        }
     }
 }
 

@@ -20,6 +20,7 @@ mod rest;
 mod rows;
 mod run;
 mod server;
+mod session;
 mod settings;
 mod shape;
 mod sieve;
@@ -48,6 +49,7 @@ pub(crate) use self::{
     rows::{Own, Owned, Rows, TenantValue},
     run::run,
     server::{ServerFacts, log_problems, setting},
+    session::{Occasional, answered},
     settings::Settings,
     shape::Columns,
     signals::{Interrupt, attended, interrupted},

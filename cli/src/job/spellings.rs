@@ -6,13 +6,15 @@ use mysql_async::{Conn, Opts, Row as Answer, prelude::Queryable};
 use oxferry_binlog::{RowChange, StreamError};
 use oxferry_schema::{Row, Value};
 
-use super::rows::{Own, TenantValue};
+use super::{
+    rows::{Own, TenantValue},
+    session::{Occasional, answered},
+};
 
 /// Which texts a server takes for a tenant's name: it is asked once for each.
 #[derive(Debug)]
 pub(crate) struct Spellings {
-    opts: Opts,
-    conn: Option<Conn>,
+    session: Occasional,
     /// By collation, then by the bytes.
     known: HashMap<String, HashMap<Vec<u8>, bool>>,
 }
@@ -34,8 +36,7 @@ impl Spellings {
     /// Knows nothing yet; `opts` are those of the server that is asked.
     pub(crate) fn new(opts: Opts) -> Self {
         Self {
-            opts,
-            conn: None,
+            session: Occasional::new(opts),
             known: HashMap::new(),
         }
     }
@@ -87,7 +88,7 @@ impl Spellings {
         }
         let mut unknown = Vec::new();
         for change in changes {
-            for image in [&change.before, &change.after].into_iter().flatten() {
+            for image in change.images() {
                 let text = text_of(image, own);
                 unknown.extend(text.filter(|text| !known.contains_key(*text)));
             }
@@ -102,31 +103,14 @@ impl Spellings {
             return Ok(());
         };
         for texts in texts.chunks(ASKED_MAX) {
-            let answers = self.ask(value, texts).await?;
+            let mut conn = self.session.take().await.map_err(StreamError::Connection)?;
+            let answers = answered(compare(&mut conn, value, texts)).await;
+            let answers = answers.map_err(StreamError::Connection)?;
+            self.session.keep(conn);
             let known = self.known.entry(collation.clone()).or_default();
             known.extend(texts.iter().cloned().zip(answers));
         }
         Ok(())
-    }
-
-    /// An idle session may be gone: a second one is tried.
-    async fn ask(
-        &mut self,
-        value: &TenantValue,
-        texts: &[Vec<u8>],
-    ) -> Result<Vec<bool>, StreamError> {
-        if let Some(mut conn) = self.conn.take()
-            && let Ok(answers) = compare(&mut conn, value, texts).await
-        {
-            self.conn = Some(conn);
-            return Ok(answers);
-        }
-        let opened = Conn::new(self.opts.clone()).await;
-        let mut conn = opened.map_err(StreamError::Connection)?;
-        let answers = compare(&mut conn, value, texts).await;
-        let answers = answers.map_err(StreamError::Connection)?;
-        self.conn = Some(conn);
-        Ok(answers)
     }
 }
 

@@ -250,6 +250,12 @@ impl Move {
         refuse(&problems)
     }
 
+    /// Returns whether the target's tables may hold rows of other tenants, and
+    /// some of this one's; any other move begins with empty ones.
+    pub(super) fn shares_target(&self) -> bool {
+        self.tenant.is_some() && self.args.target_tables == TargetTables::Matching
+    }
+
     /// Returns whether the move makes a table itself.
     pub(super) fn makes(&self, target: &TableName) -> bool {
         let mut tables = self.blueprint.tables.iter();

@@ -6,15 +6,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mysql_async::{Conn, prelude::Queryable};
-use oxferry_binlog::{ForeignWrite, RowChange};
+use mysql_async::{Conn, Error as DriverError, prelude::Queryable};
+use oxferry_binlog::ForeignWrite;
 use oxferry_schema::{Ident, Key, KeySide, Predicate, Remedy, Row, RowKey, TableName, Value};
 
 use super::job::Move;
 use crate::{
-    args::TargetTables,
     failure::Failure,
-    job::{Own, Owned, Prepared, PreparedTable, Rows, Site, Spellings, TenantValue},
+    job::{
+        Occasional, Own, Owned, Prepared, PreparedTable, Rows, Spellings, TenantValue, answered,
+    },
 };
 
 /// Tells the writes of others that are none of the tenant's rows.
@@ -22,11 +23,10 @@ use crate::{
 /// Whose a joined row is, its owner says, and that is looked up on the target,
 /// for many rows at once. What an owner was before makes no difference: nobody
 /// but the job makes, changes or deletes an owner of the tenant's unnoticed.
-pub(super) struct Others<'a> {
+pub(super) struct Others {
     tables: Vec<Sorted>,
     spellings: Spellings,
-    site: &'a Site,
-    conn: Option<Conn>,
+    session: Occasional,
     /// The first write to a row of each owner that is to be looked up.
     unknown: BTreeMap<(usize, Key), ForeignWrite>,
     since: Option<Instant>,
@@ -66,18 +66,15 @@ const OWNERS_MAX: usize = 1_000;
 /// How long an owner waits for others to be looked up with.
 const OWNERS_WAIT: Duration = Duration::from_millis(50);
 
-/// How long the target may take to answer.
-const ANSWER_MAX: Duration = Duration::from_secs(10);
-
-impl<'a> Others<'a> {
+impl Others {
     /// Prepares for a move whose target may hold other tenants; `None` where
     /// whatever somebody else writes is foreign.
     ///
     /// # Errors
     ///
     /// A failure when the target's tables are not as the move left them.
-    pub(super) fn new(job: &'a Move, prepared: &Prepared) -> Result<Option<Self>, Failure> {
-        if job.tenant.is_none() || job.args.target_tables != TargetTables::Matching {
+    pub(super) fn new(job: &Move, prepared: &Prepared) -> Result<Option<Self>, Failure> {
+        if !job.shares_target() {
             return Ok(None);
         }
         let tables = prepared.of(&job.core).map(|(table, ready)| {
@@ -88,8 +85,7 @@ impl<'a> Others<'a> {
         Ok(Some(Self {
             tables: tables.collect::<Result<_, _>>()?,
             spellings: Spellings::new(site.opts("tenant")),
-            site,
-            conn: None,
+            session: Occasional::new(site.opts("tenant")),
             unknown: BTreeMap::new(),
             since: None,
         }))
@@ -110,24 +106,24 @@ impl<'a> Others<'a> {
             Some(Sorted::Own(own)) => {
                 self.spellings.learn(own, &write.changes).await?;
                 let is_ours = |row: &_| self.spellings.is_ours(own, row);
-                Ok(write.only(|change| images(change).any(is_ours)))
+                Ok(write.only(|change| change.images().any(is_ours)))
             }
             // It isn't known which rows.
             Some(Sorted::Owned(_)) if write.changes.is_empty() => Ok(Some(write)),
             Some(Sorted::Owned(owner)) => {
-                for (change, told) in write.rows() {
-                    for row in images(change) {
+                for (at, change) in write.changes.iter().enumerate() {
+                    for row in change.images() {
                         match owner.named_by(row) {
                             Named::Nobody => {}
                             Named::Key(key) => {
-                                let first = || told.clone();
-                                self.unknown.entry((write.table, key)).or_insert_with(first);
+                                let first = self.unknown.entry((write.table, key));
+                                first.or_insert_with(|| write.row(at));
+                                self.since.get_or_insert_with(Instant::now);
                             }
-                            Named::Unreadable => return Ok(Some(told)),
+                            Named::Unreadable => return Ok(Some(write.row(at))),
                         }
                     }
                 }
-                self.since.get_or_insert_with(Instant::now);
                 Ok(None)
             }
         }
@@ -151,10 +147,7 @@ impl<'a> Others<'a> {
             return Ok(None);
         }
         let unknown = std::mem::take(&mut self.unknown);
-        let mut conn = match awake(self.conn.take()).await {
-            Some(conn) => conn,
-            None => self.site.connect("tenant").await?,
-        };
+        let mut conn = self.session.take().await.map_err(not_looked_up)?;
         for (at, table) in self.tables.iter().enumerate() {
             let Sorted::Owned(owner) = table else {
                 continue;
@@ -164,7 +157,8 @@ impl<'a> Others<'a> {
                 .filter_map(|(table, key)| (*table == at).then_some(key))
                 .collect();
             for keys in keys.chunks(OWNERS_MAX) {
-                let Some(key) = owner.first_of_tenant(&mut conn, keys).await? else {
+                let found = owner.first_of_tenant(&mut conn, keys);
+                let Some(key) = answered(found).await.map_err(not_looked_up)? else {
                     continue;
                 };
                 // What the server takes for equal may be spelled otherwise here.
@@ -173,20 +167,9 @@ impl<'a> Others<'a> {
                 return Ok(writes.next().cloned());
             }
         }
-        self.conn = Some(conn);
+        self.session.keep(conn);
         Ok(None)
     }
-}
-
-/// Returns a connection if it answers: a quiet one may be gone.
-async fn awake(conn: Option<Conn>) -> Option<Conn> {
-    let mut conn = conn?;
-    let answer = tokio::time::timeout(ANSWER_MAX, conn.ping()).await;
-    matches!(answer, Ok(Ok(()))).then_some(conn)
-}
-
-fn images(change: &RowChange) -> impl Iterator<Item = &Row> {
-    [&change.before, &change.after].into_iter().flatten()
 }
 
 impl Sorted {
@@ -232,7 +215,7 @@ impl Owner {
         &self,
         conn: &mut Conn,
         keys: &[&Key],
-    ) -> Result<Option<Key>, Failure> {
+    ) -> Result<Option<Key>, DriverError> {
         let rows = Predicate::keys(keys.iter().copied(), &self.side);
         let sql = format!(
             "SELECT {} FROM {} WHERE ({}) AND {} = ? LIMIT 1",
@@ -243,16 +226,13 @@ impl Owner {
         );
         let mut params = rows.into_params();
         params.push(self.value.param());
-        let asking = conn.exec_first::<mysql_async::Row, _, _>(sql, params);
-        let failed = |why| {
-            Failure::new(Remedy::Retry, why).context("looking up whose rows somebody changed")
-        };
-        let found = match tokio::time::timeout(ANSWER_MAX, asking).await {
-            Ok(found) => found.map_err(|error| failed(anyhow::Error::new(error)))?,
-            Err(late) => return Err(failed(anyhow::Error::new(late))),
-        };
+        let found: Option<mysql_async::Row> = conn.exec_first(sql, params).await?;
         Ok(found.and_then(|row| self.side.read(&row.unwrap())))
     }
+}
+
+fn not_looked_up(error: DriverError) -> Failure {
+    Failure::new(Remedy::Retry, error).context("looking up whose rows somebody changed")
 }
 
 fn column_is_gone(table: &TableName) -> Failure {

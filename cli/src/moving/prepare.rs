@@ -160,7 +160,7 @@ async fn fresh_table(
         plan,
         target: bare,
         deferred,
-        may_hold_rows: !job.makes(&table.target),
+        may_hold_rows: job.shares_target(),
     })
 }
 

@@ -182,7 +182,7 @@ pub(super) struct Lookout<'a> {
     /// The tables that nobody else may write to.
     pub(super) tables: Vec<Table>,
     /// Whose rows others may write, where the tables hold several tenants'.
-    pub(super) others: Option<Others<'a>>,
+    pub(super) others: Option<Others>,
 }
 
 /// Looks through a binary log from `start` on, and has it noted now and then up to
