@@ -82,6 +82,13 @@ impl Locks {
         }
     }
 
+    /// Returns what the locks are known by, each with its server.
+    fn holders(&self, sites: &Sites) -> Vec<(Site, Holder)> {
+        let source = (sites.source.clone(), self.source.holder());
+        let target = (sites.target.clone(), self.target.holder());
+        vec![source, target]
+    }
+
     async fn release(self) {
         self.source.release().await;
         self.target.release().await;
@@ -192,6 +199,7 @@ async fn work(
 ) -> Result<(), Failure> {
     let interrupt = controls.interrupt();
     let holder = locks.target.holder();
+    job.locks = locks.holders(&job.sites());
     if let Start::CleanUp(_) = start {
         tracing::info!("an earlier run has made the switch; cleaning up after it");
         progress.enter(Phase::Cleanup);

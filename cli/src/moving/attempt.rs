@@ -9,7 +9,7 @@ use oxferry_verifier::Verified;
 
 use crate::{
     failure::Failure,
-    job::{Kind, Script, Site, TakenOver},
+    job::{Holder, Kind, Script, Site, TakenOver},
 };
 
 /// Changes that may be left to apply when the source is shut.
@@ -50,8 +50,8 @@ pub(super) trait Turn: Send + Sync {
         locked: &LockedSource,
     ) -> impl Future<Output = Result<Verified, Failure>> + Send;
 
-    /// Returns the server that holds the job's lock, as [`Script::lock`] has it.
-    fn lock_site(&self) -> &Site;
+    /// Returns the job's locks, each with its server.
+    fn locks(&self) -> &[(Site, Holder)];
 
     /// Returns whether a checkpoint tells of something to undo, and of no switch.
     fn is_noted(checkpoint: &Checkpoint) -> bool;
@@ -120,18 +120,19 @@ impl<T: Turn> SwitchFinish for Attempt<T> {
     }
 
     fn claim(&self) -> impl Future<Output = Result<Claim, Failure>> + Send + 'static {
-        let script = self.0.script();
-        let (holder, place) = (script.lock.clone(), script.saver.place());
-        let site = self.0.lock_site().clone();
+        let place = self.0.script().saver.place();
+        let locks = self.0.locks().to_vec();
         async move {
-            let mut conn = site.connect("claim").await?;
-            if holder.check(&mut conn).await.is_ok() {
+            if holds_one(&locks).await {
                 return Ok(Claim::default());
             }
             // Either nobody has come since, or whoever came has ended.
-            let lock = holder.take_again(conn).await?;
+            let mut taken = Vec::new();
+            for (site, holder) in &locks {
+                taken.push(holder.take_again(site.connect("claim").await?).await?);
+            }
             match place.open().load().await? {
-                Some(checkpoint) if T::is_noted(&checkpoint) => Ok(Claim::by(lock)),
+                Some(checkpoint) if T::is_noted(&checkpoint) => Ok(Claim::by(taken)),
                 _ => Err(Failure::new(
                     Remedy::Ambiguous,
                     anyhow::anyhow!("another run has ended what this one began"),
@@ -159,6 +160,19 @@ impl<T: Turn> SwitchFinish for Attempt<T> {
             () = self.last_attempt() => {}
         }
     }
+}
+
+/// Returns whether one of the job's locks is still its own: another run needs
+/// them all. A server that is gone says nothing of the other one.
+async fn holds_one(locks: &[(Site, Holder)]) -> bool {
+    for (site, holder) in locks {
+        if let Ok(mut conn) = site.connect("claim").await
+            && holder.check(&mut conn).await.is_ok()
+        {
+            return true;
+        }
+    }
+    false
 }
 
 /// Compares what is to be compared again, and waits until little is left to

@@ -21,7 +21,7 @@ use crate::{
     args::{LoadMode, MoveArgs, OnOff, TargetTables},
     comparing::Comparing,
     failure::{Failure, remedied},
-    job::{Job, JobTable, Problem, Rows, Settings, Site, refuse, table_exists},
+    job::{Holder, Job, JobTable, Problem, Rows, Settings, Site, refuse, table_exists},
 };
 
 remedied!(
@@ -51,6 +51,8 @@ pub(crate) struct Move {
     pub(super) strays: String,
     /// How far the target's binary log has been looked through.
     pub(super) guard: Guard,
+    /// The locks that the job holds, each with its server; none before it works.
+    pub(super) locks: Vec<(Site, Holder)>,
 }
 
 impl Move {
@@ -121,6 +123,7 @@ impl Move {
             source_is_read_only,
             strays,
             guard: Guard::new(),
+            locks: Vec::new(),
         };
         Ok((job, target_conn))
     }

@@ -75,7 +75,7 @@ async fn locked(
     let controls = Controls::new(interrupt.clone()).of_the_way_back();
     let settings = &core.settings.run;
     let control = control::listen(settings.control.as_deref(), &core.identity.name).await?;
-    let back = Back::new(way.clone(), core, closes);
+    let back = Back::new(way.clone(), core, locks, closes);
     let rest = (&locks.source, &progress, &controls);
     let running = course::run((&back.core, &back), prepared, saver, rest);
     let outcome = tokio::select! {

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     failure::Failure,
-    job::{Kind, Prepared, PreparedTable, Script, Site, TakenOver},
+    job::{Holder, Kind, Prepared, PreparedTable, Script, Site, TakenOver},
 };
 
 impl Kind for Move {
@@ -104,8 +104,8 @@ impl Turn for Takeover<'_> {
         }
     }
 
-    fn lock_site(&self) -> &Site {
-        &self.script.kind.core.target
+    fn locks(&self) -> &[(Site, Holder)] {
+        &self.script.kind.locks
     }
 
     fn is_noted(checkpoint: &Checkpoint) -> bool {

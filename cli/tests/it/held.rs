@@ -4,14 +4,20 @@
 use std::{fs::File, path::PathBuf};
 
 use mysql_async::{Conn, prelude::Queryable};
-use oxferry_testkit::{tool::Oxferry, wait::eventually};
+use oxferry_testkit::{
+    tool::{Oxferry, Running},
+    wait::eventually,
+};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
 };
 
-use crate::{far::Far, world::LIMIT};
+use crate::{
+    far::{Far, run},
+    world::LIMIT,
+};
 
 /// While it is closed no chunk begins; changes are applied all the same.
 pub(crate) struct Gate {
@@ -129,6 +135,28 @@ impl Call {
         let answer = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         self.wire.write_all(answer.as_bytes()).await.unwrap();
     }
+}
+
+/// What the source's table has, for [`stopped_in_its_switch`].
+pub(crate) const TRIGGER: [&str; 1] =
+    ["CREATE TRIGGER r BEFORE INSERT ON t FOR EACH ROW SET NEW.c = UPPER(NEW.c)"];
+
+/// Runs a move with a manual cutover until it has shut its source, and can't make
+/// its trigger on the target, where a session that is returned too reads.
+pub(crate) async fn stopped_in_its_switch(
+    moves: Oxferry,
+    connect: impl AsyncFn() -> Conn,
+) -> (Running, Conn) {
+    let mut running = moves.spawn().unwrap();
+    running.wait_phase("deferred", LIMIT).await.unwrap();
+    let (mut reader, mut target) = (connect().await, connect().await);
+    run(&mut reader, &["BEGIN", "SELECT 1 FROM t LIMIT 1"]).await;
+    run(&mut target, &["DROP TABLE _t_oxsentinel"]).await;
+    let waits = "SELECT COUNT(*) > 0 FROM performance_schema.metadata_locks \
+                 WHERE OBJECT_SCHEMA = DATABASE() AND OBJECT_NAME = 't' \
+                 AND LOCK_STATUS = 'PENDING'";
+    wait_for_one(&mut target, waits).await;
+    (running, reader)
 }
 
 /// Returns when the server's `query` says 1.

@@ -11,7 +11,7 @@ use oxferry_testkit::{
 
 use crate::{
     far::{Far, run},
-    held::wait_for_one,
+    held::{TRIGGER, stopped_in_its_switch},
     world::{LIMIT, check_code},
 };
 
@@ -60,23 +60,14 @@ pub(crate) async fn end_sessions(conn: &mut Conn, pid: u32) {
 /// A move that has renamed its source's table away, and then stands still.
 async fn frozen_in_its_switch(far: &Far) -> Running {
     let mut source = far.source.conn().await.unwrap();
-    let trigger = ["CREATE TRIGGER r BEFORE INSERT ON t FOR EACH ROW SET NEW.c = UPPER(NEW.c)"];
-    run(&mut source, &trigger).await;
-    let mut running = far.moves().arg("--cutover").arg("manual").spawn().unwrap();
-    running.wait_phase("deferred", LIMIT).await.unwrap();
-    // Its trigger can't be made while somebody reads.
-    let mut reader = far.target_conn().await;
-    run(&mut reader, &["BEGIN", "SELECT 1 FROM t LIMIT 1"]).await;
-    let mut target = far.target_conn().await;
-    run(&mut target, &["DROP TABLE _t_oxsentinel"]).await;
-    let waits = "SELECT COUNT(*) > 0 FROM performance_schema.metadata_locks \
-                 WHERE OBJECT_SCHEMA = DATABASE() AND OBJECT_NAME = 't' \
-                 AND LOCK_STATUS = 'PENDING'";
-    wait_for_one(&mut target, waits).await;
+    run(&mut source, &TRIGGER).await;
+    let moves = far.moves().arg("--cutover").arg("manual");
+    let (running, mut reader) =
+        stopped_in_its_switch(moves, async || far.target_conn().await).await;
     running.signal(Signal::SIGSTOP).unwrap();
     let pid = running.pid().unwrap();
     end_sessions(&mut source, pid).await;
-    end_sessions(&mut target, pid).await;
+    end_sessions(&mut reader, pid).await;
     running
 }
 

@@ -18,6 +18,7 @@ use tokio::{
 
 use crate::{
     far::{rows, run, target_options},
+    held::{TRIGGER, stopped_in_its_switch},
     world::{LIMIT, options},
 };
 
@@ -177,6 +178,24 @@ async fn a_source_that_is_restarted_in_mid_run_loses_no_change() {
         to_its_end(running, moves).await;
         own.check().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_that_dies_in_the_switch_leaves_no_source_shut() {
+    let mut own = Own::new(500).await;
+    let mut source = own.source.conn_to("d").await.unwrap();
+    run(&mut source, &TRIGGER).await;
+    let moves = own.moves(own.ports());
+    let manual = own.moves(own.ports()).arg("--cutover").arg("manual");
+    let connect = async || own.target.conn_to("d").await.unwrap();
+    let (running, _reader) = stopped_in_its_switch(manual, connect).await;
+    own.target.kill();
+    let finished = running.wait_exit(LIMIT).await.unwrap();
+    assert_ne!(finished.code, Some(0), "{}", finished.text());
+    run(&mut source, &["UPDATE t SET c = 'it is open' WHERE id = 7"]).await;
+    own.target.start_again().await.unwrap();
+    to_its_end(moves.spawn().unwrap(), moves).await;
+    own.check().await;
 }
 
 /// What leads to a server, until it is cut; new sessions are led there again.

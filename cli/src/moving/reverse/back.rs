@@ -19,8 +19,9 @@ use super::{takeback::TakeBack, way::Way};
 use crate::{
     args::OnOff,
     failure::Failure,
-    job::{Job, Kind, Prepared, PreparedTable, Script, TakenOver, table_exists},
+    job::{Holder, Job, Kind, Prepared, PreparedTable, Script, Site, TakenOver, table_exists},
     moving::{
+        Locks,
         attempt::{Attempt, taken_over},
         watch::{Guard, Lookout, look},
     },
@@ -39,13 +40,16 @@ pub(super) struct Back {
     pub(super) core: Job,
     /// How far the source's binary log has been looked through.
     pub(super) guard: Guard,
+    /// The locks that the job holds, each with its server.
+    pub(super) locks: Vec<(Site, Holder)>,
     closes: Instant,
 }
 
 impl Back {
     /// Prepares to keep the way open until `closes`.
-    pub(super) fn new(way: Way, core: Job, closes: Instant) -> Self {
+    pub(super) fn new(way: Way, core: Job, locks: &Locks, closes: Instant) -> Self {
         Self {
+            locks: locks.holders(&way.sites),
             way,
             core,
             guard: Guard::on_source(),

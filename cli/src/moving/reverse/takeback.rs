@@ -9,7 +9,7 @@ use oxferry_verifier::Verified;
 use super::back::Back;
 use crate::{
     failure::Failure,
-    job::{Script, Site},
+    job::{Holder, Script, Site},
     moving::{
         attempt::{Turn, come_to_rest, may_be_undone},
         complete::raise_auto_increments,
@@ -44,8 +44,8 @@ impl Turn for TakeBack<'_> {
         come_to_rest(self.script).await
     }
 
-    fn lock_site(&self) -> &Site {
-        &self.script.kind.core.target
+    fn locks(&self) -> &[(Site, Holder)] {
+        &self.script.kind.locks
     }
 
     fn is_noted(checkpoint: &Checkpoint) -> bool {
