@@ -69,7 +69,8 @@ impl JobFeed {
 }
 
 impl PositionReader {
-    async fn read(&self) -> Result<FilePosition, FeedError> {
+    /// `read` was read of the log before the call.
+    async fn read(&self, read: Option<&FilePosition>) -> Result<FilePosition, FeedError> {
         const WHAT: &str = "reading the source's binary log position";
         let mut slot = self.conn.lock().await;
         let mut conn = match slot.take() {
@@ -78,12 +79,10 @@ impl PositionReader {
                 .await
                 .map_err(|error| FeedError::new(WHAT, error.remedy(), error))?,
         };
-        let now = oxferry_schema::current_position(&mut conn, &self.source.info.version)
-            .await
-            .map_err(|error| FeedError::new(WHAT, error.remedy(), error))?;
+        let now = self.source.position_after(&mut conn, read).await;
+        let now = now.map_err(|failure| FeedError::new(WHAT, failure.remedy(), failure))?;
         *slot = Some(conn);
-        FilePosition::new(&now.file, now.offset_bytes)
-            .map_err(|error| FeedError::new(WHAT, Remedy::Bug, error))
+        Ok(now.file)
     }
 }
 
@@ -95,7 +94,8 @@ impl Feed for JobFeed {
     }
 
     async fn source_position(&self) -> Result<FilePosition, FeedError> {
-        self.position.read().await
+        let read = self.handle.status().dispatched;
+        self.position.read(read.as_ref()).await
     }
 
     async fn reach(&self, position: &FilePosition) -> Result<(), FeedError> {

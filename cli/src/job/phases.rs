@@ -10,6 +10,7 @@ use std::{
 
 use futures::{StreamExt, stream};
 use mysql_async::{Conn, Row, prelude::Queryable};
+use oxferry_binlog::FilePosition;
 use oxferry_copier::{
     BuildSettings,
     engine::TableId,
@@ -160,9 +161,24 @@ impl<K: Kind> Script<'_, K> {
     /// Dispatches and applies all that the source had done by now.
     pub(crate) async fn catch_up(&self) -> Result<(), Failure> {
         let mut conn = self.job.source.connect("catch-up").await?;
-        let position = self.job.source.position(&mut conn).await?;
-        self.handle.reach(position.file).await?;
+        let read = self.handle.status().dispatched;
+        let end = self.job.source.position_after(&mut conn, read.as_ref());
+        self.handle.reach(end.await?.file).await?;
         Ok(self.handle.settle().await?)
+    }
+
+    /// Waits until all is dispatched that the source's log holds up to `through`,
+    /// its end when the source was shut.
+    pub(crate) async fn reach(&self, through: FilePosition) -> Result<(), Failure> {
+        // What others write elsewhere leads the stream further, and so does a log
+        // that was reset.
+        let read = self.handle.status().dispatched;
+        if read.as_ref().is_some_and(|read| *read > through) {
+            let mut conn = self.job.source.connect("position").await?;
+            let end = self.job.source.position_after(&mut conn, read.as_ref());
+            end.await?;
+        }
+        Ok(self.handle.reach(through).await?)
     }
 
     /// Builds what was left out while copying. A unique index needs a target

@@ -55,6 +55,41 @@ impl Site {
         };
         Ok(Position { file, gtids })
     }
+
+    /// The same, where the log was read up to `read` before the call.
+    ///
+    /// A log that is emptied while its first file is written goes on in a file
+    /// of the same name, and the server doesn't tell a reader who is further
+    /// on: it waits, and all that is written meanwhile counts as read.
+    /// Observed on 9.7.4; a reader of any later file gets an error.
+    pub(crate) async fn position_after(
+        &self,
+        conn: &mut Conn,
+        read: Option<&FilePosition>,
+    ) -> Result<Position, Failure> {
+        let end = self.position(conn).await?;
+        let Some(read) = read.filter(|read| **read > end.file) else {
+            return Ok(end);
+        };
+        let why = LogReset {
+            server: self.url.to_string(),
+            read: read.clone(),
+            end: end.file,
+        };
+        Err(Failure::new(Remedy::State, why))
+    }
+}
+
+/// A binary log was emptied while it was read.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the binary log of {server} ends at {end}, but was read up to {read}: it was reset, and what was \
+     written then is not known; start anew with --fresh"
+)]
+struct LogReset {
+    server: String,
+    read: FilePosition,
+    end: FilePosition,
 }
 
 /// Returns whether a table of exactly this name exists.

@@ -101,7 +101,7 @@ impl<'a> Takeover<'a> {
             comparison,
             ..
         } = self.script;
-        handle.reach(through.clone()).await?;
+        self.script.reach(through.clone()).await?;
         let rest = handle.drain().await?.ok_or_else(|| {
             Failure::new(Remedy::Retry, anyhow::anyhow!("the copy isn't at rest"))
         })?;

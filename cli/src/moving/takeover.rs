@@ -146,7 +146,7 @@ impl Turn for Takeover<'_> {
         self.script.at_rest.set(true);
         let name_of = |table: &TableName| locked.name_of(table).clone();
         kind.read_from(self.script, &name_of);
-        handle.reach(through).await?;
+        self.script.reach(through).await?;
         handle.settle().await?;
         let evidence = comparison.finish_at_rest(self.script, name_of).await?;
         handle.hold().await?;
@@ -154,8 +154,7 @@ impl Turn for Takeover<'_> {
         kind.bring_last_rows(self.script, locked).await?;
         kind.complete_targets(locked).await?;
         let mut conn = kind.core.target.connect("watch").await?;
-        let written = kind.core.target.position(&mut conn).await?;
-        kind.guard.finish(&written.file).await?;
+        let written = kind.guard.finish(&kind.core.target, &mut conn).await?;
         reverse::note(self.script, locked, self.shut, (&mut conn, written)).await?;
         // Without it another job may have written to the target.
         self.script.lock.check(&mut conn).await?;

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use mysql_async::Conn;
 use oxferry_binlog::{FilePosition, ForeignWrites, Position, Seen, StreamConfig, StreamError};
 use oxferry_schema::{Remedy, Table, TableName};
 use tokio::sync::watch;
@@ -58,16 +59,26 @@ impl Guard {
         }
     }
 
-    /// Waits until everything before `position` has been looked at, where
-    /// somebody looks at all, and ends the looking.
+    /// Waits until everything that the log of `site` holds has been looked at,
+    /// where somebody looks at all, and ends the looking. Returns the log's end.
     ///
     /// # Errors
     ///
     /// A failure that names what somebody else wrote.
-    pub(super) async fn finish(&self, position: &FilePosition) -> Result<(), Failure> {
+    pub(super) async fn finish(&self, site: &Site, conn: &mut Conn) -> Result<Position, Failure> {
+        let looked = match &*self.state.borrow() {
+            State::Looked(seen) => Some(seen.clone()),
+            State::Off | State::Foreign(_) | State::Over(..) => None,
+        };
+        let end = site.position_after(conn, looked.as_ref()).await?;
+        self.finish_at(&end.file).await?;
+        Ok(end)
+    }
+
+    async fn finish_at(&self, end: &FilePosition) -> Result<(), Failure> {
         let mut state = self.state.subscribe();
         let enough = state.wait_for(|state| match state {
-            State::Looked(seen) => seen >= position,
+            State::Looked(seen) => seen >= end,
             State::Off | State::Foreign(_) | State::Over(..) => true,
         });
         let found = match tokio::time::timeout(REST_MAX, enough).await {

@@ -3,12 +3,7 @@
 use std::net::SocketAddr;
 
 use mysql_async::prelude::Queryable;
-use oxferry_testkit::{
-    server::Server,
-    tables::TableSpec,
-    tool::{Oxferry, Running},
-    writer::{WriterOptions, Writers},
-};
+use oxferry_testkit::tool::{Oxferry, Running};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
@@ -17,92 +12,14 @@ use tokio::{
 };
 
 use crate::{
-    far::{rows, run, target_options},
+    far::run,
     held::{TRIGGER, stopped_in_its_switch},
-    world::{LIMIT, options},
+    own::Own,
+    world::LIMIT,
 };
 
 /// How often a move may be called until it has come to its end.
 const CALLS_MAX: u32 = 6;
-
-/// Two servers of the test's own, the first with table `t` in database `d`.
-struct Own {
-    source: Server,
-    target: Server,
-    table: TableSpec,
-}
-
-impl Own {
-    async fn new(rows: u64) -> Self {
-        let table = TableSpec::sysbench("d", "t", rows);
-        let source = Server::start(options()).await.unwrap();
-        let mut conn = source.conn().await.unwrap();
-        table.create(&mut conn, 11).await.unwrap();
-        Self {
-            source,
-            target: Server::start(target_options()).await.unwrap(),
-            table,
-        }
-    }
-
-    /// `oxferry move` from and to these ports, in small chunks.
-    fn moves(&self, (from, to): (u16, u16)) -> Oxferry {
-        let url = |port: u16| format!("mysql://root@127.0.0.1:{port}");
-        let (source, target) = (url(from), url(to));
-        let words = [
-            "move",
-            "--source",
-            &source,
-            "--target",
-            &target,
-            "--database",
-            "d",
-            "--lock-source",
-            "rename",
-            "--chunk-time",
-            "20ms",
-            "--chunk-bytes",
-            "64K",
-        ];
-        Oxferry::new(words).program(env!("CARGO_BIN_EXE_oxferry"))
-    }
-
-    fn ports(&self) -> (u16, u16) {
-        (self.source.port(), self.target.port())
-    }
-
-    async fn writers(&self) -> Writers {
-        let options = WriterOptions::new(2, 53);
-        let url = self.source.url();
-        let writers = Writers::start(&url, &self.table, options).await.unwrap();
-        writers.wait_for_commits(20, LIMIT).await.unwrap();
-        writers
-    }
-
-    async fn check(&self) {
-        let mut source = self.source.conn_to("d").await.unwrap();
-        let mut target = self.target.conn_to("d").await.unwrap();
-        let (here, there) = (
-            rows(&mut source, "_t_oxold").await,
-            rows(&mut target, "t").await,
-        );
-        assert_eq!(here.len(), there.len());
-        let differs = here.iter().zip(&there).find(|(here, there)| here != there);
-        assert_eq!(differs, None);
-    }
-
-    async fn check_with(&self, writers: Writers) {
-        let report = writers.stop().await;
-        assert_eq!(report.errors, 0, "{:?}", report.last_error);
-        let mut target = self.target.conn().await.unwrap();
-        report
-            .journal
-            .check(&mut target, &self.table)
-            .await
-            .unwrap();
-        self.check().await;
-    }
-}
 
 /// Waits for the end of a move, and calls it again for as long as it only asks
 /// for that.

@@ -76,7 +76,7 @@ impl Turn for TakeBack<'_> {
             ..
         } = self.script;
         self.script.at_rest.set(true);
-        handle.reach(locked.through.clone()).await?;
+        self.script.reach(locked.through.clone()).await?;
         handle.settle().await?;
         let name_of = |table: &TableName| locked.name_of(table).clone();
         let evidence = comparison.finish_at_rest(self.script, name_of).await?;
@@ -84,8 +84,7 @@ impl Turn for TakeBack<'_> {
         self.opened = true;
         let mut conn = kind.core.target.connect("auto-increment").await?;
         raise_auto_increments(&kind.core, &mut conn, locked).await?;
-        let written = kind.core.target.position(&mut conn).await?;
-        kind.guard.finish(&written.file).await?;
+        kind.guard.finish(&kind.core.target, &mut conn).await?;
         // Without it another job may have written to the source.
         self.script.lock.check(&mut conn).await?;
         kind.way.unshut().await?;
