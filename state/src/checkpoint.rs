@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     JobIdentity, Mismatch, Phase,
+    definition::difference,
     format::{FORMAT_MIGRATE, FORMAT_MOVE},
     same_definition,
 };
@@ -239,18 +240,20 @@ impl TableProgress {
     }
 
     /// Returns whether the target is the table that it must be once every
-    /// deferred index is built, given what `SHOW CREATE TABLE` prints of it.
+    /// deferred index is built, given what `SHOW CREATE TABLE` prints of it; the
+    /// order of its indexes and its foreign keys don't count.
     ///
     /// # Errors
     ///
     /// [`Mismatch::ShadowChanged`] when it isn't.
     pub fn check_finished_shadow(&self, create: &str) -> Result<(), Mismatch> {
-        if same_definition(&self.shadow_create, create) {
-            return Ok(());
+        match difference(&self.shadow_create, create) {
+            None => Ok(()),
+            Some(change) => Err(Mismatch::ShadowChanged {
+                table: self.target.clone(),
+                change,
+            }),
         }
-        Err(Mismatch::ShadowChanged {
-            table: self.target.clone(),
-        })
     }
 }
 

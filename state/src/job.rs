@@ -103,11 +103,14 @@ pub enum Mismatch {
     },
     /// A half-built table is not as the job left it.
     #[error(
-        "the half-built table {} is not as the job left it; start anew with --fresh", .table.plain()
+        "somebody else changed table {}, which the job fills: {change}; start anew with --fresh",
+        .table.plain()
     )]
     ShadowChanged {
         /// The table.
         table: TableName,
+        /// What is new or gone in its definition.
+        change: String,
     },
 }
 
@@ -211,8 +214,8 @@ impl Mismatch {
             | Self::Tables { .. }
             | Self::Statement { .. }
             | Self::Destination { .. }
-            | Self::SourceChanged { .. }
-            | Self::ShadowChanged { .. } => Remedy::Usage,
+            | Self::SourceChanged { .. } => Remedy::Usage,
+            Self::ShadowChanged { .. } => Remedy::State,
         }
     }
 }

@@ -17,7 +17,7 @@ use oxferry_copier::{
     pipeline::{Handle, Stopped},
 };
 use oxferry_cutover::{CutoverError, Sentinel};
-use oxferry_schema::{Remedy, TableName};
+use oxferry_schema::{Remedy, Table, TableName};
 use oxferry_state::{Checkpoint, Phase};
 
 use super::{
@@ -165,6 +165,21 @@ impl<K: Kind> Script<'_, K> {
         let end = self.job.source.position_after(&mut conn, read.as_ref());
         self.handle.reach(end.await?.file).await?;
         Ok(self.handle.settle().await?)
+    }
+
+    /// Checks that the targets are defined as the job made or found them: rows
+    /// that are equal tell of no index that is gone. Once all indexes are built.
+    pub(crate) async fn check_targets(&self, conn: &mut Conn) -> Result<(), Failure> {
+        for table in &self.prepared.tables {
+            let name = &table.target.name;
+            let Some(now) = Table::read(conn, name).await? else {
+                let why = anyhow::anyhow!("table {} is gone", name.plain());
+                return Err(Failure::new(Remedy::State, why));
+            };
+            let same = table.progress.check_finished_shadow(&now.create_statement);
+            same.map_err(|m| Failure::new(m.remedy(), m))?;
+        }
+        Ok(())
     }
 
     /// Waits until all is dispatched that the source's log holds up to `through`,

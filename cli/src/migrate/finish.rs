@@ -77,6 +77,7 @@ impl<'a> Takeover<'a> {
         comparison.catch_up().await?;
         let mut conn = self.script.job.source.connect("definition").await?;
         prepare::check_unchanged(self.script.kind, &mut conn).await?;
+        self.script.check_targets(&mut conn).await?;
         self.raise_auto_increment().await?;
         let few = handle.waiting_at_most(CHANGES_LEFT_MAX);
         match tokio::time::timeout(QUIET_MAX, few).await {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use oxferry_cutover::{AfterSwitch, Leftover, LockedSource, switch};
-use oxferry_schema::TableName;
+use oxferry_schema::{Remedy, Table, TableName};
 use oxferry_state::{Checkpoint, Phase, TargetServer};
 use oxferry_verifier::Verified;
 
@@ -18,6 +18,7 @@ use super::{
     switching, watch,
 };
 use crate::{
+    args::OnOff,
     failure::Failure,
     job::{Holder, Kind, Prepared, PreparedTable, Script, Site, TakenOver},
 };
@@ -83,6 +84,29 @@ struct Takeover<'a> {
     shut: Leftover,
 }
 
+impl Takeover<'_> {
+    /// What is kept out of the binary log, the lookout on it can't see.
+    async fn check_targets(&self) -> Result<(), Failure> {
+        let kind = self.script.kind;
+        if kind.args.detect_foreign_writes == OnOff::Off {
+            return Ok(());
+        }
+        let mut conn = kind.core.target.connect("definition").await?;
+        self.script.check_targets(&mut conn).await?;
+        for table in &kind.core.tables {
+            // The source's own come later.
+            let triggers = Table::triggers(&mut conn, &table.target).await?;
+            if let Some(trigger) = triggers.first() {
+                let why = anyhow::anyhow!(
+                    "somebody else made {trigger}: drop it, and start anew with --fresh"
+                );
+                return Err(Failure::new(Remedy::State, why));
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Turn for Takeover<'_> {
     type Kind = Move;
 
@@ -98,6 +122,7 @@ impl Turn for Takeover<'_> {
         }
         come_to_rest(self.script).await?;
         self.script.kind.check_unchanged().await?;
+        self.check_targets().await?;
         match &pair {
             Some(pair) => pair.come_close().await,
             None => Ok(()),

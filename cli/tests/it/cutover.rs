@@ -39,6 +39,28 @@ async fn a_postponed_cutover_goes_on_applying_until_the_sentinel_is_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_new_table_that_somebody_changes_outside_the_log_does_not_take_over() {
+    let world = World::new(TableSpec::sysbench, 500).await;
+    let migrate = world.migrate(CLAUSES).arg("--defer-cutover");
+    let mut running = migrate.spawn().unwrap();
+    running.wait_line("DROP TABLE", LIMIT).await.unwrap();
+    let mut conn = world.conn().await;
+    for statement in [
+        "SET SESSION sql_log_bin = 0",
+        "ALTER TABLE _t_oxnew DROP INDEX k_1",
+        "DROP TABLE _t_oxsentinel",
+    ] {
+        conn.query_drop(statement).await.unwrap();
+    }
+    let finished = running.wait_exit(LIMIT).await.unwrap();
+    check_code(&finished, 74);
+    let text = finished.text();
+    assert!(text.contains("KEY `k_1` (`k`) is gone"), "{text}");
+    let tables: Vec<String> = conn.query("SHOW TABLES").await.unwrap();
+    assert!(tables.contains(&"_t_oxnew".to_owned()), "{tables:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_limit_of_a_postponed_cutover_leaves_a_checkpoint_that_resumes() {
     let world = World::new(TableSpec::sysbench, 2_000).await;
     let migrate = || {

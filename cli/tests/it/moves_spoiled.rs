@@ -172,6 +172,38 @@ async fn a_row_that_somebody_else_wrote_while_the_move_was_down_ends_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_definition_that_somebody_else_changes_outside_the_log_ends_the_move() {
+    let far = far().await;
+    for (change, told) in [
+        ("ALTER TABLE t DROP INDEX k_1", "KEY `k_1` (`k`) is gone"),
+        (
+            "ALTER TABLE t ADD UNIQUE INDEX once (id, k)",
+            "UNIQUE KEY `once`",
+        ),
+        (
+            "ALTER TABLE t MODIFY c VARCHAR(500) COLLATE utf8mb4_bin",
+            "`c` varchar(500)",
+        ),
+        (
+            "ALTER TABLE pairs COMMENT 'meddled'",
+            "COMMENT='meddled' is new",
+        ),
+        (
+            "CREATE TRIGGER later AFTER DELETE ON pairs FOR EACH ROW SET @x = 1",
+            "made trigger later on",
+        ),
+    ] {
+        let running = postponed(&far, &["--fresh", "--yes"]).await;
+        let mut target = far.target_conn().await;
+        run(&mut target, &["SET SESSION sql_log_bin = 0", change]).await;
+        run(&mut target, &["DROP TABLE _pairs_oxsentinel"]).await;
+        let finished = running.wait_exit(LIMIT).await.unwrap();
+        check_told(&finished, 74, &["somebody else", told]);
+        check_source_stands(&far).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rows_that_others_may_write_are_mended_by_the_comparison() {
     let far = far().await;
     let running = postponed(&far, &ALLOWED).await;
