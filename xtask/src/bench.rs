@@ -3,6 +3,7 @@
 //! Both rebuild the same table on the same server, by turns, so that neither
 //! has the warmer cache.
 
+mod halves;
 pub(crate) mod moving;
 
 use std::{

@@ -20,7 +20,11 @@ use oxferry_testkit::{
     writer::{WriterOptions, Writers},
 };
 
-use super::{LIMIT, Size, finishes, phases, succeeded};
+use super::{
+    LIMIT, Size, finishes,
+    halves::{Half, halves},
+    phases, succeeded,
+};
 use crate::{
     cargo,
     report::{mebibytes, median, say, seconds},
@@ -35,6 +39,10 @@ pub(crate) struct Options {
     /// the move is measured then
     #[arg(long, value_name = "N", default_value = "0")]
     writers: u32,
+    /// Give the source and its writers one half of the CPUs, and the target and
+    /// oxferry the other, as on two machines
+    #[arg(long, requires = "writers")]
+    apart: bool,
 }
 
 /// Both servers.
@@ -113,6 +121,16 @@ async fn written(
     (table, program): (&TableSpec, &Path),
     options: &Options,
 ) -> anyhow::Result<ExitCode> {
+    let apart = options.apart.then(halves).transpose()?;
+    if let Some((here, there)) = &apart {
+        here.hold(std::process::id())?;
+        here.hold_server(&pair.source).await?;
+        there.hold_server(&pair.target).await?;
+        say(
+            "the source and its writers have one half of the CPUs, the target and oxferry the other",
+        );
+    }
+    let there = apart.map(|(_, there)| there);
     let url = pair.source.url();
     let alone = WriterOptions::new(options.writers, 1);
     let writers = Writers::start(&url, table, alone).await?;
@@ -126,7 +144,7 @@ async fn written(
     for run in 1..=options.size.runs {
         let how = WriterOptions::new(options.writers, u64::from(run)).rate(wanted);
         let writers = Writers::start(&url, table, how).await?;
-        let under = pair.move_under(&writers, program).await?;
+        let under = pair.move_under(&writers, program, there.as_ref()).await?;
         let report = writers.stop().await;
         ensure!(
             report.errors == 0,
@@ -283,11 +301,19 @@ impl Pair {
 
     /// Moves while others write; the switch waits for a word, which is given
     /// after a window of nothing but the stream.
-    async fn move_under(&self, writers: &Writers, program: &Path) -> anyhow::Result<Under> {
+    async fn move_under(
+        &self,
+        writers: &Writers,
+        program: &Path,
+        half: Option<&Half>,
+    ) -> anyhow::Result<Under> {
         self.clear().await?;
         let call = self.call(program, "rename").arg("--cutover").arg("manual");
         let (begun, before) = (Instant::now(), writers.committed());
         let mut running = call.spawn()?;
+        if let (Some(half), Some(process)) = (half, running.pid()) {
+            half.hold(process)?;
+        }
         running.wait_phase("deferred", LIMIT).await?;
         let (copied, at_stream) = (begun.elapsed(), writers.committed());
         tokio::time::sleep(WINDOW).await;
