@@ -6,7 +6,7 @@ use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-pub(crate) use self::switch::{Announced, LockSource, SwitchArgs};
+pub(crate) use self::switch::{Announced, CutoverMode, LockSource, SwitchArgs};
 use crate::{comparing::CompareArgs, failure::Failure, verify::VerifyArgs};
 
 /// Changes the schema of live MySQL tables, and proves that not one row

@@ -1,9 +1,14 @@
 //! `oxferry plan move`: every check of the real run, and what would happen.
 
 use oxferry_copier::{DeferredIndexes, engine::Mode};
+use oxferry_schema::ShadowNames;
 
 use super::{Locks, Sites, job::Move, prepare, start::Start, switching, tenant};
-use crate::{args::MoveArgs, failure::Failure, job::bytes_text};
+use crate::{
+    args::{CutoverMode, LockSource, MoveArgs},
+    failure::Failure,
+    job::bytes_text,
+};
 
 /// Names of what stays behind, at most, a kind.
 const NAMES_MAX: usize = 1_000;
@@ -27,6 +32,7 @@ pub(crate) async fn run(args: MoveArgs) -> Result<(), Failure> {
         say_start(&start);
         say_tables(&job)?;
         say_job(&job);
+        say_switch(&job);
         Ok(())
     };
     let outcome = tokio::select! {
@@ -114,4 +120,35 @@ fn say_job(job: &Move) {
         "about what the tables take on the source, indexes included; the target's binary log grows by about \
          as much as the rows take"
     );
+}
+
+fn say_switch(job: &Move) {
+    let args = &job.args.switch;
+    let shut = match args.lock_source {
+        Some(LockSource::ReadOnly) => "the whole source server is set read-only, and stays so",
+        Some(LockSource::LockTables) => {
+            "the source's tables are locked until hook switched has returned"
+        }
+        Some(LockSource::Rename) => "the source's tables are renamed, and stay so",
+        Some(LockSource::Hook) => "hook lock-source is called",
+        Some(LockSource::None) | None => {
+            "nothing is done to the source: somebody else keeps writers away"
+        }
+    };
+    let when = match args.cutover {
+        CutoverMode::Auto => "as soon as all is compared".to_owned(),
+        CutoverMode::Manual => format!("when {} is dropped", job.core.sentinel.plain()),
+    };
+    tracing::info!(
+        when, locked_max = %humantime::format_duration(args.locked_max), "at the switch {shut}"
+    );
+    let first = job.core.tables.iter().min_by_key(|t| &t.source.name);
+    if let (Some(reverse_for), Some(first)) = (args.reverse_for, first) {
+        let request = ShadowNames::beside(&first.target).reverse;
+        tracing::info!(
+            reverse_for = %humantime::format_duration(reverse_for), request = %request.plain(),
+            "after the switch, what is written on the target flows back into the source's tables; `oxferry ctl \
+             cutover --reverse`, or creating the table of the request, takes the move back"
+        );
+    }
 }

@@ -1,144 +1,19 @@
 //! Moves that are taken back.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
 use oxferry_testkit::{
     server::{Schema, Server, ServerOptions},
     tables::TableSpec,
-    tool::{Oxferry, Running, Signal},
-    writer::{WriterOptions, Writers},
+    tool::Signal,
 };
 
 use crate::{
     far::{Far, target_options},
+    way::Way,
     world::{LIMIT, check_code, options},
 };
-
-/// A move that can be taken back, and the way to tell it to.
-struct Way {
-    far: Far,
-    folder: tempfile::TempDir,
-    /// How the writers log in.
-    user: &'static str,
-    lock: &'static str,
-}
-
-impl Way {
-    async fn new(rows: u64) -> Self {
-        Self::of(Far::new(TableSpec::sysbench, rows).await)
-    }
-
-    fn of(far: Far) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        Self {
-            far,
-            folder,
-            user: "root",
-            lock: "rename",
-        }
-    }
-
-    fn socket(&self) -> PathBuf {
-        self.folder.path().join("job")
-    }
-
-    /// The move, without a way back.
-    fn plain(&self) -> Oxferry {
-        let moves = self.far.oxferry("move").arg("--lock-source").arg(self.lock);
-        let moves = moves.arg("--chunk-time").arg("20ms");
-        moves.arg("--chunk-bytes").arg("64K")
-    }
-
-    fn moves(&self) -> Oxferry {
-        let moves = self.plain().arg("--reverse-for").arg("1h");
-        moves.arg("--control").arg(self.socket())
-    }
-
-    async fn writers(&self, server: &Server, seed: u64) -> Writers {
-        let url = server.url_for(self.user, "", "");
-        let options = WriterOptions::new(3, seed);
-        let writers = Writers::start(&url, &self.far.table, options).await;
-        let writers = writers.unwrap();
-        writers.wait_for_commits(20, LIMIT).await.unwrap();
-        writers
-    }
-
-    async fn writers_here(&self, seed: u64) -> Writers {
-        self.writers(self.far.source.server(), seed).await
-    }
-
-    async fn writers_there(&self, seed: u64) -> Writers {
-        self.writers(&self.far.target, seed).await
-    }
-
-    async fn ctl(&self, words: &[&str]) -> (Option<i32>, String) {
-        let socket = self.socket();
-        let words = [&["ctl", "--socket", socket.to_str().unwrap()], words].concat();
-        let ctl = Oxferry::new(words).program(env!("CARGO_BIN_EXE_oxferry"));
-        let finished = ctl.run(LIMIT).await.unwrap();
-        (finished.code, finished.text())
-    }
-
-    async fn there(&self, statement: &str) {
-        let mut target = self.far.target_conn().await;
-        target.query_drop(statement).await.unwrap();
-    }
-
-    async fn here(&self, statement: &str) {
-        let mut source = self.far.source.conn().await.unwrap();
-        source.query_drop(statement).await.unwrap();
-    }
-
-    /// Moves the table under writers, until it could be taken back; nobody
-    /// writes any more then, and all that was written is on the target.
-    async fn moved(&self) -> Running {
-        let writers = self.writers_here(41).await;
-        let mut running = self.moves().spawn().unwrap();
-        running
-            .wait_line("both sides were compared", LIMIT)
-            .await
-            .unwrap();
-        let report = writers.stop().await;
-        let mut target = self.far.target_conn().await;
-        let checked = report.journal.check(&mut target, &self.far.table).await;
-        checked.unwrap();
-        running
-    }
-
-    /// Checks that the source has all that the target's writers have committed,
-    /// and that it is written to again.
-    async fn check_back(&self, there: Writers, old_there: &str) {
-        let report = there.stop().await;
-        let mut source = self.far.source.conn().await.unwrap();
-        let checked = report.journal.check(&mut source, &self.far.table).await;
-        checked.unwrap();
-        self.far.check_rows("t", old_there).await;
-        let (here, there) = self.far.tables().await;
-        assert_eq!(here, ["t"]);
-        assert_eq!(there, [old_there]);
-        let again = self.writers_here(53).await.stop().await;
-        let checked = again.journal.check(&mut source, &self.far.table).await;
-        checked.unwrap();
-    }
-
-    /// Goes there and back, under writers all the time.
-    async fn there_and_back(&self, old_there: &str) {
-        let running = self.moved().await;
-        let there = self.writers_there(43).await;
-        there.wait_for_commits(200, LIMIT).await.unwrap();
-        let (code, text) = self.ctl(&["status"]).await;
-        assert_eq!(code, Some(0), "{text}");
-        assert!(text.contains("\"phase\": \"reverse\""), "{text}");
-        assert!(text.contains("\"reverse_left_ms\": 35"), "{text}");
-        let (code, text) = self.ctl(&["cutover"]).await;
-        assert_eq!(code, Some(64), "{text}");
-        let (code, text) = self.ctl(&["cutover", "--reverse"]).await;
-        assert_eq!(code, Some(0), "{text}");
-        check_code(&running.wait_exit(LIMIT).await.unwrap(), 0);
-        self.check_back(there, old_there).await;
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_move_is_taken_back_without_losing_a_write_with_gtids() {
@@ -164,11 +39,8 @@ async fn a_move_is_taken_back_between_servers_that_are_shut_as_a_whole() {
         target: start(target_options()).await,
         table,
     };
-    let way = Way {
-        user: "app",
-        lock: "read-only",
-        ..Way::of(far)
-    };
+    let mut way = Way::of(far);
+    (way.user, way.lock) = ("app", "read-only");
     for server in [way.far.source.server(), &way.far.target] {
         let mut conn = server.conn().await.unwrap();
         let user = [
