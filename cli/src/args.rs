@@ -346,6 +346,9 @@ pub(crate) struct CleanupArgs {
     /// Look for moves from the source to this server, and on both for what they left
     #[arg(long, value_name = "URL")]
     pub(crate) target: Option<String>,
+    /// The move's own, where the source is a replica
+    #[arg(long, value_name = "URL", requires = "target")]
+    pub(crate) source_primary: Option<String>,
     /// Only this job: the table that it was to change, as NAME or DATABASE.NAME
     #[arg(long, value_name = "NAME")]
     pub(crate) job: Option<String>,

@@ -30,7 +30,7 @@ use oxferry_state::{Checkpoint, Phase, TableStore};
 
 use self::{earlier::Earlier, job::Move, start::Start};
 use crate::{
-    args::MoveArgs,
+    args::{MoveArgs, ServerArgs},
     control::{self, Controls},
     failure::Failure,
     job::{
@@ -232,18 +232,27 @@ struct Sites {
 
 impl Sites {
     async fn look(args: &MoveArgs) -> Result<Self, Failure> {
-        let (source, mut conn) = Site::look(source::source_url(&args.server)?).await?;
-        let primary = match args.source_primary.as_deref() {
+        let (primary, target) = (args.source_primary.as_deref(), args.target.as_deref());
+        Self::find(&args.server, primary, target).await
+    }
+
+    async fn find(
+        server: &ServerArgs,
+        primary: Option<&str>,
+        target: Option<&str>,
+    ) -> Result<Self, Failure> {
+        let (source, mut conn) = Site::look(source::source_url(server)?).await?;
+        let primary = match primary {
             None => None,
             Some(url) => {
-                let url = source::replica_url(url, &args.server)?;
+                let url = source::replica_url(url, server)?;
                 let (primary, _) = Site::look(url).await?;
                 // What an earlier run has done to one must not be undone on another.
                 primary::expect_followed(&source, &mut conn, &primary).await?;
                 Some(primary)
             }
         };
-        let (target, _) = Site::look(source::target_url(args.target.as_deref())?).await?;
+        let (target, _) = Site::look(source::target_url(target)?).await?;
         Ok(Self {
             source,
             primary,

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     args::MoveArgs,
     failure::Failure,
-    job::{Job, Problem, ServerFacts, Site, log_problems, privileges::Missing, setting},
+    job::{Job, Problem, ServerFacts, Site, log_problems, privileges::Missing, refuse, setting},
 };
 
 /// What preflight looks at where the source is a replica, or a primary is given.
@@ -88,14 +88,7 @@ impl Facts {
         let Some(primary) = &self.primary else {
             return match self.channels.first() {
                 None => Vec::new(),
-                Some(channel) => vec![usage(
-                    format!(
-                        "the source is a replica of {}, where the applications write",
-                        channel.source
-                    ),
-                    "give that one as --source-primary; if nothing is replicated to the source any more, \
-                     RESET REPLICA ALL there",
-                )],
+                Some(channel) => vec![unnamed(channel)],
             };
         };
         let mut found = self.pair_problems(primary);
@@ -294,6 +287,25 @@ pub(super) async fn expect_followed(
             from.join(", ")
         }
     )))
+}
+
+/// Refuses a source that replicates from a server that wasn't named.
+pub(super) async fn expect_no_replica(source: &Site) -> Result<(), Failure> {
+    let mut conn = source.connect("preflight").await?;
+    let channels = channels(&mut conn, &source.info).await?;
+    let problems: Vec<Problem> = channels.first().map(unnamed).into_iter().collect();
+    refuse(&problems)
+}
+
+fn unnamed(channel: &Channel) -> Problem {
+    usage(
+        format!(
+            "the source is a replica of {}, where the applications write",
+            channel.source
+        ),
+        "give that one as --source-primary; if nothing is replicated to the source any more, \
+         RESET REPLICA ALL there",
+    )
 }
 
 /// What the job's source has executed that its primary hasn't; nothing where

@@ -11,11 +11,12 @@ use oxferry_state::{Checkpoint, CheckpointStore as _, FileStore, JobKind};
 use super::{
     Names, Sites,
     earlier::{Found, in_tables},
+    primary,
 };
 use crate::{
     args::CleanupArgs,
     failure::Failure,
-    job::{JobLock, Site, drop_together, table_exists},
+    job::{JobLock, drop_together, table_exists},
     source,
 };
 
@@ -36,16 +37,16 @@ enum Fate {
 ///
 /// A failure when a server can't be asked, or a table can't be removed.
 pub(crate) async fn clean(args: &CleanupArgs) -> Result<(), Failure> {
-    let (source, _) = Site::look(source::source_url(&args.server)?).await?;
-    let (target, mut conn) = Site::look(source::target_url(args.target.as_deref())?).await?;
+    let (primary, target) = (args.source_primary.as_deref(), args.target.as_deref());
+    let sites = Sites::find(&args.server, primary, target).await?;
+    if sites.primary.is_none() {
+        // A replica has the marks from its primary, where they must be removed.
+        primary::expect_no_replica(&sites.source).await?;
+    }
+    let mut conn = sites.target.connect("cleanup").await?;
     let job = args.job.as_deref();
-    let wanted = job.map(|name| source::table_name(name, &source.url));
+    let wanted = job.map(|name| source::table_name(name, &sites.source.url));
     let wanted = wanted.transpose()?;
-    let sites = Sites {
-        source,
-        primary: None,
-        target,
-    };
     let file = args.state.as_ref().map(FileStore::new);
     let mut found = in_tables(&mut conn).await?;
     if let Some(file) = &file {
@@ -198,7 +199,7 @@ async fn remove(
     let checkpoint = &found.checkpoint;
     let names = Names::of(checkpoint).ok();
     let mut target = sites.target.connect("cleanup").await?;
-    let mut source = sites.source.connect("cleanup").await?;
+    let mut written = sites.written().connect("cleanup").await?;
     let mut first = made(checkpoint, fate);
     let mut last: Vec<TableName> = found.table.iter().cloned().collect();
     let mut marks = Vec::new();
@@ -207,15 +208,16 @@ async fn remove(
         if !last.contains(&names.state) && holds_marks_only(&mut target, &names.state).await? {
             last.push(names.state);
         }
-        if holds_marks_only(&mut source, &names.marks).await? {
+        if holds_marks_only(&mut written, &names.marks).await? {
             marks.push(names.marks);
         }
     }
-    for (server, tables) in [("target", &first), ("source", &marks), ("target", &last)] {
+    let here = sites.primary.as_ref().map_or("source", |_| "primary");
+    for (server, tables) in [("target", &first), (here, &marks), ("target", &last)] {
         let conn = if server == "target" {
             &mut target
         } else {
-            &mut source
+            &mut written
         };
         let mut there = Vec::new();
         for table in tables {
