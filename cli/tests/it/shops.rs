@@ -250,7 +250,9 @@ async fn trade(mut conn: Conn, (seed, only): (u64, Option<u32>), (stop, commits)
         let of_shop = format!(
             "WHERE order_id = {order} AND (SELECT shop_id FROM orders WHERE id = {order}) = {shop}"
         );
-        let work = match dice.u32(0..7) {
+        // The first thousand orders are the shops' by turns.
+        let other = 1 + (order - 1 + 3 * dice.u32(1..300)) % 999;
+        let work = match dice.u32(0..10) {
             0 => format!(
                 "START TRANSACTION; {place}; INSERT INTO items (order_id, amount) VALUES (@o, {n} % 100), (@o, 7); COMMIT"
             ),
@@ -271,6 +273,15 @@ async fn trade(mut conn: Conn, (seed, only): (u64, Option<u32>), (stop, commits)
                  DELETE FROM orders WHERE id = {order} AND shop_id = {shop}; COMMIT"
             ),
             5 => format!("UPDATE notes SET text = 'n{n}' {of_shop}"),
+            // Items go over to another order of the shop, or to one that isn't there.
+            6 => format!("UPDATE items SET order_id = {other} {of_shop} LIMIT 1"),
+            7 => format!("UPDATE notes SET order_id = {n} % 2000000000 {of_shop}"),
+            // An order gets another number, and its items with it, or not.
+            8 => format!(
+                "START TRANSACTION; SET @o = COALESCE(@apart, 0) + 3000000 + {n} % 1000000; \
+                 UPDATE items SET order_id = @o {of_shop}; \
+                 UPDATE orders SET id = @o WHERE id = {order} AND shop_id = {shop}; COMMIT"
+            ),
             _ => format!("UPDATE orders SET note = 'u{n}' WHERE id = {order} AND shop_id = {shop}"),
         };
         match conn.query_drop(work).await {
@@ -282,7 +293,8 @@ async fn trade(mut conn: Conn, (seed, only): (u64, Option<u32>), (stop, commits)
                 let _ended = conn.query_drop("ROLLBACK").await;
             }
             // The tables are gone: the switch.
-            Err(_) => break,
+            Err(mysql_async::Error::Server(error)) if error.code == 1146 => break,
+            Err(error) => panic!("trading failed: {error}"),
         }
     }
 }

@@ -26,6 +26,9 @@ pub enum SwitchStep {
     RememberAnnounced,
     /// The hook `switched` is called.
     Announce,
+    /// That the switch was not announced after all is stored, before it is undone:
+    /// what can't be undone then is no longer in doubt for the next run.
+    RememberUnannounced,
     /// The lock is seen to have held all the time.
     Held,
     /// The source's lock is let go, or kept, as planned, after a switch.
@@ -194,6 +197,7 @@ impl Course {
             S::RememberAnnounced => S::Announce,
             S::Announce | S::Holds => S::Held,
             S::Held => S::LetGo,
+            S::RememberUnannounced => return self.way_back(),
             S::LetGo | S::Unlock | S::UnlockHook | S::Forget => return self.undone(step),
             S::Release => return self.again_or_end(random),
             S::Pause(_) => S::Quiesce,
@@ -213,14 +217,27 @@ impl Course {
             }
             S::Release => self.again_or_end(random),
             S::Pause(_) => Next::Step(S::Quiesce),
-            _ => {
+            S::Announce | S::RememberAnnounced => {
                 self.passing = passing && step != S::Announce;
-                if self.locked {
-                    Next::Step(S::Unlock)
-                } else {
-                    self.undone(S::Unlock)
-                }
+                Next::Step(S::RememberUnannounced)
             }
+            S::RememberUnannounced => {
+                self.passing = false;
+                self.way_back()
+            }
+            _ => {
+                self.passing = passing;
+                self.way_back()
+            }
+        }
+    }
+
+    /// Returns the first step that undoes what a failed attempt has done.
+    fn way_back(&self) -> Next {
+        if self.locked {
+            Next::Step(SwitchStep::Unlock)
+        } else {
+            self.undone(SwitchStep::Unlock)
         }
     }
 
@@ -366,8 +383,32 @@ mod tests {
         let (steps, verdict) = go(ALL, 5, |_, step| {
             (step == S::Announce).then_some(failed(true, false))
         });
-        assert!(steps.ends_with(&[S::Unlock, S::UnlockHook, S::Forget, S::Release]));
+        let back = [
+            S::RememberUnannounced,
+            S::Unlock,
+            S::UnlockHook,
+            S::Forget,
+            S::Release,
+        ];
+        assert!(steps.ends_with(&back));
         assert_eq!(verdict, Verdict::Failed);
+    }
+
+    #[test]
+    fn what_stays_locked_after_a_refused_announcement_is_not_remembered_as_announced() {
+        for step in [S::RememberAnnounced, S::Announce] {
+            let (steps, verdict) = go(ALL, 5, |_, now| {
+                let maybe = now == S::RememberAnnounced;
+                [step, S::Unlock]
+                    .contains(&now)
+                    .then_some(failed(true, maybe))
+            });
+            let at = |step| steps.iter().rposition(|now| *now == step);
+            assert!(at(S::RememberUnannounced) > at(step), "{steps:?}");
+            assert!(at(S::RememberUnannounced) < at(S::Unlock), "{steps:?}");
+            assert!(!steps.contains(&S::Forget));
+            assert_eq!(verdict, Verdict::Failed);
+        }
     }
 
     #[test]

@@ -69,16 +69,6 @@ pub enum SwitchError {
     /// The operator wants the job to end.
     #[error("switch to the target: interrupted")]
     Interrupted,
-    /// The stream is too far behind.
-    #[error(
-        "lock the source: the stream of changes is {lag:.1?} behind, at most {lag_max:.1?} are allowed"
-    )]
-    Lagging {
-        /// How far.
-        lag: Duration,
-        /// How far it may be.
-        lag_max: Duration,
-    },
     /// Transactions would hold the lock up.
     #[error("lock the source: transactions on its tables are too old to wait for under the lock: {}", List(.sessions))]
     OldTransactions {
@@ -187,7 +177,6 @@ impl SwitchError {
             Self::Tables { found } if found.iter().any(SourceSeen::is_odd) => Remedy::Ambiguous,
             Self::NotUndone { cause, .. } => cause.remedy(),
             Self::Tables { .. }
-            | Self::Lagging { .. }
             | Self::OldTransactions { .. }
             | Self::PreparedXa { .. }
             | Self::TookTooLong { .. }
@@ -204,8 +193,7 @@ impl SwitchError {
             Self::Settings(_) | Self::Caller { .. } => {
                 matches!(self.remedy(), Remedy::Retry | Remedy::Unreachable)
             }
-            Self::Lagging { .. }
-            | Self::OldTransactions { .. }
+            Self::OldTransactions { .. }
             | Self::PreparedXa { .. }
             | Self::TookTooLong { .. }
             | Self::LockLost { .. } => true,
@@ -240,7 +228,7 @@ impl SwitchStep {
         match self {
             Self::Quiesce => "bringing the copy to rest",
             Self::Check => "checking source and target",
-            Self::Remember | Self::RememberAnnounced | Self::Forget => {
+            Self::Remember | Self::RememberAnnounced | Self::RememberUnannounced | Self::Forget => {
                 "storing what a crash would leave on the source"
             }
             Self::LockHook => "calling hook lock-source",

@@ -76,11 +76,6 @@ pub trait SwitchFinish: Send {
         std::future::pending()
     }
 
-    /// Returns how far the stream of changes is behind, if that is known.
-    fn lag(&self) -> Option<Duration> {
-        None
-    }
-
     /// Brings the copy so far that little is left; may take long, the source
     /// isn't locked. Must be cancel-safe.
     fn quiesce(&mut self) -> impl Future<Output = Result<(), Self::Error>> + Send;

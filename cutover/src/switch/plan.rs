@@ -72,8 +72,6 @@ pub struct SwitchPlan {
     /// How long [`SwitchFinish::finish`](crate::SwitchFinish::finish) may take,
     /// with the source locked.
     pub finish_max: Duration,
-    /// The most that the stream may lag behind when the source is locked.
-    pub lag_max: Duration,
     /// Transactions on the source that are older, and hold one of its tables,
     /// are waited for before the lock is asked for.
     pub transaction_age_max: Duration,
@@ -99,7 +97,6 @@ impl SwitchPlan {
             lock_wait: Duration::from_secs(3),
             quiesce_wait: Duration::from_secs(600),
             finish_max: Duration::from_secs(120),
-            lag_max: Duration::from_secs(10),
             transaction_age_max: Duration::from_secs(10),
             kill: None,
             target_is_shut: false,

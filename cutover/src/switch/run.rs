@@ -118,6 +118,10 @@ impl<'a, F: SwitchFinish> Run<'a, F> {
                 self.leftover.announced = true;
                 self.remember(Some(self.leftover)).await
             }
+            S::RememberUnannounced => {
+                self.leftover.announced = false;
+                self.remember(Some(self.leftover)).await
+            }
             S::Forget => self.forget().await,
             S::LockHook => {
                 self.blocked.begin();
@@ -150,17 +154,15 @@ impl<'a, F: SwitchFinish> Run<'a, F> {
         let attempted = "bring the copy to rest";
         let waited = self.plan.quiesce_wait;
         match timeout(waited, self.finish.quiesce()).await {
-            Ok(rest) => rest.map_err(caller::<F>(attempted))?,
-            Err(_) => return Err(SwitchError::TookTooLong { attempted, waited }.into()),
-        }
-        let lag_max = self.plan.lag_max;
-        match self.finish.lag() {
-            Some(lag) if lag > lag_max => Err(SwitchError::Lagging { lag, lag_max }.into()),
-            _ => Ok(()),
+            Ok(rest) => Ok(rest.map_err(caller::<F>(attempted))?),
+            Err(_) => Err(SwitchError::TookTooLong { attempted, waited }.into()),
         }
     }
 
     async fn check(&mut self) -> Result<(), Failed> {
+        // Where the server locks nothing, the last attempt's is still here; what
+        // was written since lies behind it.
+        self.locked = None;
         self.before = check(self.source, self.target, self.plan).await?;
         if self.before.read_only && self.plan.lock == SourceLock::ReadOnly {
             tracing::warn!(

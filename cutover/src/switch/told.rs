@@ -35,6 +35,7 @@ impl<F: SwitchFinish> Run<'_, F> {
         let what = match step {
             S::LetGo | S::Unlock => self.undo.as_ref().map_or("source locked", Undo::what),
             S::UnlockHook => BY_HOOK,
+            S::RememberUnannounced => "it is still stored that the switch was being announced",
             S::Forget => "what a crash would leave is still stored",
             _ => {
                 self.failure = Some((step, error));

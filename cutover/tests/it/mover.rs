@@ -9,6 +9,7 @@ use std::{
 };
 
 use mysql_async::{Conn, Error, Opts, prelude::Queryable};
+use oxferry_binlog::FilePosition;
 use oxferry_cutover::{Leftover, LockedSource, SourceLock, SwitchFinish, SwitchPlan};
 use oxferry_schema::{Remedy, TableName};
 use oxferry_verifier::Verified;
@@ -128,6 +129,8 @@ pub(crate) enum Do {
     Hang(Option<oneshot::Sender<()>>),
     /// Runs a statement on another session, then counts.
     Beside(&'static str),
+    /// Runs a statement on another session and fails, the first time; then counts.
+    BesideOnce(&'static str),
 }
 
 /// A copy that looks at the source only under the lock.
@@ -138,6 +141,7 @@ pub(crate) struct Mover {
     pub(crate) writers: Option<Arc<Told>>,
     pub(crate) rows: u64,
     pub(crate) finished: u32,
+    pub(crate) through: Vec<FilePosition>,
     pub(crate) released: u32,
     pub(crate) remembered: Vec<Option<String>>,
     pub(crate) interrupt: Option<Arc<tokio::sync::Notify>>,
@@ -164,6 +168,7 @@ impl Mover {
             writers: None,
             rows: 0,
             finished: 0,
+            through: Vec::new(),
             released: 0,
             remembered: Vec::new(),
             interrupt: None,
@@ -214,6 +219,7 @@ impl SwitchFinish for Mover {
 
     async fn finish(&mut self, locked: &LockedSource) -> Result<Verified, MoverError> {
         self.finished += 1;
+        self.through.push(locked.through.clone());
         match &mut self.way {
             Do::Count => self.count(locked).await?,
             Do::Fail(remedy) => return Err(MoverError::Told(*remedy)),
@@ -221,6 +227,12 @@ impl SwitchFinish for Mover {
                 let mut conn = Conn::new(self.opts.clone()).await?;
                 conn.query_drop(*statement).await?;
                 self.count(locked).await?;
+            }
+            Do::BesideOnce(statement) => {
+                let mut conn = Conn::new(self.opts.clone()).await?;
+                conn.query_drop(*statement).await?;
+                self.way = Do::Count;
+                return Err(MoverError::Told(Remedy::Retry));
             }
             Do::Hang(reached) => {
                 if let Some(reached) = reached.take() {

@@ -145,6 +145,31 @@ async fn a_failure_under_each_lock_leaves_the_source_as_it_was() {
 }
 
 #[tokio::test]
+async fn each_attempt_reads_the_sources_position_anew_also_where_no_server_locks() {
+    let (_schema, target) = target().await;
+    for lock in [SourceLock::Hook, SourceLock::None] {
+        let place = Place::new().await;
+        let listener = Listener::start("", &[], None).await;
+        let hooks = Hooks {
+            lock_source: Some(listener.hook("/lock")),
+            unlock_source: Some(listener.hook("/unlock")),
+            ..Hooks::default()
+        };
+        let late = Do::BesideOnce("INSERT INTO t VALUES (77, 77)");
+        let mut mover = Mover::new(&place, late);
+        let plan = place.switch_plan(lock).with_hooks(hooks);
+        let plan = plan.with_attempts_max(2.try_into().unwrap());
+        switch(&place.opts(), &target, &plan, &mut mover)
+            .await
+            .unwrap();
+        let [first, second] = mover.through.as_slice() else {
+            panic!("{:?}", mover.through);
+        };
+        assert!(first < second, "{lock:?}: {first} {second}");
+    }
+}
+
+#[tokio::test]
 async fn a_lock_that_somebody_takes_away_ends_the_attempt() {
     let place = Place::alone().await;
     let (_schema, target) = target().await;
