@@ -14,7 +14,7 @@ use oxferry_state::{Checkpoint, CheckpointStore as _, FileStore, JobKind, Phase}
 use crate::{
     args::CleanupArgs,
     failure::Failure,
-    job::{Holder, JobLock, Store, drop_together},
+    job::{Holder, JobLock, Store, Working, drop_together},
     migrate::plan_of,
     moving, source,
 };
@@ -321,11 +321,12 @@ async fn clean(
     let sources = group.sources();
     let lock = match JobLock::take(connect(url, "lock").await?, &sources).await {
         Ok(lock) => lock,
-        Err(running) => {
+        Err(failure) if failure.is_caused_by::<Working>() => {
             let names: Vec<String> = sources.iter().map(TableName::plain).collect();
-            tracing::info!(table = %names.join(", "), "left alone: {}", running.line());
+            tracing::info!(table = %names.join(", "), "left alone: {}", failure.line());
             return Ok(());
         }
+        Err(failure) => return Err(failure),
     };
     let again;
     let group = if execute {

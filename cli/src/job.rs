@@ -41,7 +41,7 @@ pub(crate) use self::{
     callbacks::ended,
     checkpoint::{SAVE_MAX, Saver, Store},
     kind::{Kind, Sink, TakenOver},
-    lock::{Holder, JobLock},
+    lock::{Held, Holder, JobLock, Working},
     phases::Script,
     prepared::{Prepared, PreparedTable, make_sentinel},
     problem::{Problem, refuse},

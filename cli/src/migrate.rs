@@ -35,7 +35,9 @@ use crate::{
     args::MigrateArgs,
     control::{self, Controls},
     failure::Failure,
-    job::{self as course, Interrupt, JobLock, Prepared, Progress, Saver, Store, table_exists},
+    job::{
+        self as course, Held, Interrupt, JobLock, Prepared, Progress, Saver, Store, table_exists,
+    },
     log::Log,
 };
 
@@ -206,7 +208,11 @@ impl Work<'_> {
         let failure = tokio::select! {
             prepared = self.prepare(start, conn, lock) => {
                 let prepared = prepared?;
-                let rest = (lock, progress, controls);
+                let held = Held {
+                    written: lock,
+                    other: None,
+                };
+                let rest = (held, progress, controls);
                 return course::run((&job.core, job), prepared, saver, rest).await;
             }
             lost = lock.lost() => lost,

@@ -3,6 +3,7 @@
 
 mod attempt;
 mod complete;
+mod died;
 mod earlier;
 mod facts;
 mod job;
@@ -34,7 +35,7 @@ use crate::{
     control::{self, Controls},
     failure::Failure,
     job::{
-        self as course, Holder, Interrupt, Job, JobLock, Progress, SAVE_MAX, Saver, Site,
+        self as course, Held, Holder, Interrupt, Job, JobLock, Progress, SAVE_MAX, Saver, Site,
         table_exists,
     },
     log::Log,
@@ -212,13 +213,12 @@ async fn work(
         lost = locks.lost() => return Err(lost),
         interrupted = interrupt.wanted() => return Err(interrupted),
     };
-    let rest = (&locks.target, progress, controls);
-    let running = course::run((&job.core, job), prepared, saver, rest);
-    tokio::select! {
-        outcome = running => outcome,
-        // The one on the target is looked after by the run itself.
-        lost = locks.source.lost() => Err(lost.context("on the source")),
-    }
+    let held = Held {
+        written: &locks.target,
+        other: Some((&locks.source, "source")),
+    };
+    let rest = (held, progress, controls);
+    course::run((&job.core, job), prepared, saver, rest).await
 }
 
 /// Both servers.

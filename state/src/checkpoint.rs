@@ -5,7 +5,7 @@ use oxferry_schema::{Attached, Blueprint, KeyRange, TableName};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    JobIdentity, Mismatch, Phase,
+    JobIdentity, JobKind, Mismatch, Phase,
     definition::difference,
     format::{FORMAT_MIGRATE, FORMAT_MOVE},
     same_definition,
@@ -203,6 +203,16 @@ impl Checkpoint {
     /// [`Mismatch`] names the first difference.
     pub fn resumes(&self, asked: &JobIdentity) -> Result<(), Mismatch> {
         self.job.matches(asked)
+    }
+
+    /// Returns whether this is of a move between these two servers, each given as
+    /// its `@@server_uuid`.
+    #[must_use]
+    pub fn is_of_move_between(&self, source: &str, target: &str) -> bool {
+        let held = self.target.as_ref().map(|target| &target.server_uuid);
+        self.job.kind == JobKind::Move
+            && self.server_uuid == source
+            && held.is_some_and(|held| held == target)
     }
 }
 

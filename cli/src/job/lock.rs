@@ -153,6 +153,28 @@ impl JobLock {
     }
 }
 
+/// All the locks of a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Held<'a> {
+    /// Those on the server that the job writes to.
+    pub(crate) written: &'a JobLock,
+    /// Those on another server, and what that is called.
+    pub(crate) other: Option<(&'a JobLock, &'static str)>,
+}
+
+impl Held<'_> {
+    /// As [`JobLock::lost`], of whichever is lost first.
+    pub(crate) async fn lost(&self) -> Failure {
+        let Some((other, server)) = self.other else {
+            return self.written.lost().await;
+        };
+        tokio::select! {
+            lost = self.written.lost() => lost,
+            lost = other.lost() => lost.context(format!("on the {server}")),
+        }
+    }
+}
+
 /// Looks after the locks until they are lost, or to be let go.
 async fn keep(
     mut conn: Conn,
@@ -225,11 +247,19 @@ async fn take_all(conn: &mut Conn, tables: Vec<TableName>) -> Result<Vec<Lock>, 
     let holder = users(conn, std::slice::from_ref(lock)).await;
     let holder = holder.map_err(lock_error)?.into_iter().flatten().next();
     let holder = holder.map_or_else(String::new, |id| format!(", connection {id}"));
-    let message = format!(
-        "another job is working on {}{holder}: let it end first",
-        lock.table.plain()
-    );
-    Err(Failure::new(Remedy::Retry, anyhow::anyhow!(message)))
+    let working = Working {
+        table: lock.table.plain(),
+        holder,
+    };
+    Err(Failure::new(Remedy::Retry, working))
+}
+
+/// Another job has the lock.
+#[derive(Debug, thiserror::Error)]
+#[error("another job is working on {table}{holder}: let it end first")]
+pub(crate) struct Working {
+    table: String,
+    holder: String,
 }
 
 /// Returns the connection that holds each lock, if one does.

@@ -23,7 +23,7 @@ use oxferry_verifier::Touched;
 use tokio::task::{JoinError, JoinHandle};
 
 use super::{
-    Job, JobLock, JobTable, Kind, Prepared, PreparedTable, Script, callbacks,
+    Held, Job, JobTable, Kind, Prepared, PreparedTable, Script, callbacks,
     checkpoint::Saver,
     comparison::Comparison,
     feed::{self, JobFeed},
@@ -70,7 +70,7 @@ pub(crate) async fn run<K: Kind>(
     (job, kind): (&Job, &K),
     prepared: Prepared,
     saver: &Saver,
-    (lock, progress, controls): (&JobLock, &Progress, &Controls),
+    (locks, progress, controls): (Held<'_>, &Progress, &Controls),
 ) -> Result<(), Failure> {
     let throttling = Throttling::new(job, controls.hand())?;
     let count = job.tables.len();
@@ -104,7 +104,7 @@ pub(crate) async fn run<K: Kind>(
         in_cutover: Arc::clone(&in_cutover),
         at_rest: at_rest.clone(),
         no_more_attempts: AtomicBool::new(false),
-        lock: lock.holder(),
+        lock: locks.written.holder(),
     };
     let look = || Snapshot {
         copy: handle.status(),
@@ -120,7 +120,7 @@ pub(crate) async fn run<K: Kind>(
                 driver_is_over.store(true, Ordering::Relaxed);
                 driver_ended(ended)
             }
-            lost = lock.lost() => {
+            lost = locks.lost() => {
                 // Another job may begin: nothing more is written, at once.
                 abort.abort();
                 driver_is_over.store(true, Ordering::Relaxed);

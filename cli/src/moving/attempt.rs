@@ -2,12 +2,14 @@
 
 use std::{sync::atomic::Ordering, time::Duration};
 
+use oxferry_binlog::FilePosition;
 use oxferry_cutover::{Claim, Leftover, LockedSource, SwitchError, SwitchFinish, SwitchReport};
-use oxferry_schema::Remedy;
+use oxferry_schema::{Remedy, TableName};
 use oxferry_state::Checkpoint;
 use oxferry_verifier::Verified;
 
 use crate::{
+    args::LockSource,
     failure::Failure,
     job::{Holder, Kind, Script, Site, TakenOver},
 };
@@ -226,4 +228,24 @@ fn afterwards(errors: Vec<SwitchError>) -> Option<Failure> {
             let context = "the target has taken over, but not everything is as it should be";
             first.context(context).without_advice()
         })
+}
+
+/// Applies what is left up to `through`, and compares it, while the source is shut
+/// as `lock` says.
+pub(super) async fn apply_and_compare<K: Kind>(
+    script: &Script<'_, K>,
+    (through, locked): (FilePosition, &LockedSource),
+    lock: Option<LockSource>,
+) -> Result<Verified, Failure> {
+    if matches!(lock, None | Some(LockSource::None | LockSource::Hook)) {
+        // No lock of the server's has waited for commits that the log shows and no
+        // snapshot does yet.
+        script.reach(through.clone()).await?;
+        script.handle.settle().await?;
+    }
+    script.at_rest.set(true);
+    script.reach(through).await?;
+    script.handle.settle().await?;
+    let name_of = |table: &TableName| locked.name_of(table).clone();
+    script.comparison.finish_at_rest(script, name_of).await
 }

@@ -5,15 +5,19 @@
 //! other names by now, and the checkpoint is named after one of them.
 
 use mysql_async::{Conn, prelude::Queryable};
-use oxferry_cutover::{Leftover, undo_leftover};
-use oxferry_schema::{Ident, Remedy, ShadowNames, TableName, Wanted};
-use oxferry_state::{Checkpoint, CheckpointStore as _, FileStore, JobKind, TargetServer};
+use oxferry_cutover::undo_leftover;
+use oxferry_schema::{Ident, Remedy, ShadowNames, TableName, Wanted, read_found};
+use oxferry_state::{Checkpoint, CheckpointStore as _, FileStore, TargetServer};
 
-use super::{Names, Sites, clean_up, switching};
+use super::{
+    Locks, Names, Sites, clean_up,
+    died::{self, Asked, Left, choose},
+    switching,
+};
 use crate::{
-    args::{Announced, MoveArgs},
+    args::MoveArgs,
     failure::Failure,
-    job::{JobLock, Saver, Store},
+    job::{Saver, Store},
 };
 
 /// Whether anything is left to do after the earlier run.
@@ -39,110 +43,104 @@ pub(super) async fn settle(
     wanted: &Wanted,
     sites: &Sites,
 ) -> Result<Earlier, Failure> {
-    let Some(checkpoint) = find(args, wanted, sites).await? else {
+    let Some(seen) = find(args, wanted, sites).await? else {
         return Ok(Earlier::GoesOn);
     };
-    let Some(target) = checkpoint.target.clone() else {
-        return Ok(Earlier::GoesOn);
-    };
-    if target.switched && target.reverse.is_some() {
-        return Ok(Earlier::Reverse(Box::new(checkpoint)));
-    }
-    let sources: Vec<TableName> = checkpoint.tables.iter().map(|t| t.source.clone()).collect();
-    let lock = JobLock::take(sites.source.connect("lock").await?, &sources).await?;
-    let settled = Settling {
-        args,
-        sites,
-        lock: &lock,
-        target,
-    };
-    let done = settled.settle(checkpoint, &sources).await;
-    lock.release().await;
+    let sources: Vec<TableName> = seen.tables.iter().map(|t| t.source.clone()).collect();
+    let targets: Vec<TableName> = seen.tables.iter().map(|t| t.target.clone()).collect();
+    let locks = Locks::take((&sites.source, &sources), (&sites.target, &targets)).await?;
+    let done = settle_locked((args, wanted, sites), &seen, &locks).await;
+    locks.release().await;
     done
 }
 
-struct Settling<'a> {
-    args: &'a MoveArgs,
-    sites: &'a Sites,
-    lock: &'a JobLock,
-    target: TargetServer,
+/// Goes by what the checkpoint says now: until the locks were taken a run that was
+/// still at work may have made its switch.
+async fn settle_locked(
+    (args, wanted, sites): (&MoveArgs, &Wanted, &Sites),
+    seen: &Checkpoint,
+    locks: &Locks,
+) -> Result<Earlier, Failure> {
+    let now = find(args, wanted, sites).await?;
+    let Some(checkpoint) = now.filter(|now| now.job == seen.job) else {
+        return Ok(Earlier::GoesOn);
+    };
+    let what = left(&checkpoint, args)?;
+    match &what {
+        Left::Nothing => return Ok(Earlier::GoesOn),
+        Left::TakeBack => return Ok(Earlier::Reverse(Box::new(checkpoint))),
+        Left::Undo(_) | Left::Final | Left::AnnouncedTakeBack => {}
+    }
+    let sources: Vec<TableName> = checkpoint.tables.iter().map(|t| t.source.clone()).collect();
+    let names = Names::of(&checkpoint)?;
+    let opts = sites.target.opts("checkpoint");
+    let job = checkpoint.job.name.clone();
+    let store = Store::new(args.run.state.as_ref(), opts, &names.state, &job);
+    let saver = Saver::new(store, checkpoint);
+    match what {
+        Left::Undo(leftover) => {
+            tracing::info!(%leftover, "an earlier run has shut the source: that is undone first");
+            let plan = switching::plan(&args.switch, &sources)?;
+            undo_leftover(&sites.written().opts("undo"), &plan, &leftover).await?;
+            let note = |target: &mut TargetServer| target.source_lock = None;
+            saver.save_target(note).await?;
+            Ok(Earlier::GoesOn)
+        }
+        Left::AnnouncedTakeBack => {
+            // The applications are on the target: from now on that is sure.
+            let note = |target: &mut TargetServer| {
+                target.source_lock = None;
+                target.switched = true;
+            };
+            saver.save_target(note).await?;
+            Ok(Earlier::Reverse(Box::new(saver.checkpoint().await)))
+        }
+        Left::Final | Left::Nothing | Left::TakeBack => {
+            tracing::info!("an earlier run has made the switch; cleaning up after it");
+            let held = (&locks.source.holder(), &sites.source);
+            clean_up(sites, &names, &saver, held).await?;
+            Ok(Earlier::Done)
+        }
+    }
 }
 
-impl Settling<'_> {
-    async fn settle(
-        &self,
-        checkpoint: Checkpoint,
-        sources: &[TableName],
-    ) -> Result<Earlier, Failure> {
-        let names = Names::of(&checkpoint)?;
-        let file = self.args.run.state.as_ref();
-        let opts = self.sites.target.opts("checkpoint");
-        let store = Store::new(file, opts, &names.state, &checkpoint.job.name);
-        let saver = Saver::new(store, checkpoint);
-        if self.target.switched {
-            return self.finish(&saver, &names).await;
+/// Says what the move would first do about an earlier run; returns whether that is
+/// all there is to say.
+///
+/// # Errors
+///
+/// As [`settle`].
+pub(super) async fn plan(args: &MoveArgs, wanted: &Wanted, sites: &Sites) -> Result<bool, Failure> {
+    let Some(checkpoint) = find(args, wanted, sites).await? else {
+        return Ok(false);
+    };
+    let what = match left(&checkpoint, args)? {
+        Left::Nothing => return Ok(false),
+        Left::Undo(leftover) => {
+            format!(
+                "undo that an earlier run has shut the source ({leftover}), and go on with the move"
+            )
         }
-        let Some(leftover) = leftover(&self.target)? else {
-            return Ok(Earlier::GoesOn);
-        };
-        let leftover = match (leftover.announced, self.args.switch.announced) {
-            (true, Some(Announced::Target)) => return self.announced(&saver, &names).await,
-            (true, Some(Announced::Source)) => not_announced(leftover),
-            (true, None) => {
-                return Err(Failure::new(
-                    Remedy::Ambiguous,
-                    anyhow::anyhow!(
-                        "an earlier run died while it sent the applications to the target: look where they \
-                         write, then run the same command with --announced target or --announced source"
-                    ),
-                ));
+        Left::Final => "only clean up after an earlier run, which has made the switch".to_owned(),
+        Left::TakeBack | Left::AnnouncedTakeBack => match args.switch.reverse_for {
+            Some(_) => {
+                "keep open the way back of an earlier run, which has made the switch".to_owned()
             }
-            (false, _) => leftover,
-        };
-        tracing::info!(%leftover, "an earlier run has shut the source: that is undone first");
-        let plan = switching::plan(&self.args.switch, sources)?;
-        undo_leftover(&self.sites.written().opts("undo"), &plan, &leftover).await?;
-        saver
-            .save_target(|target| target.source_lock = None)
-            .await?;
-        Ok(Earlier::GoesOn)
-    }
-
-    /// The applications are on the target: from now on that is sure.
-    async fn announced(&self, saver: &Saver, names: &Names) -> Result<Earlier, Failure> {
-        if self.target.reverse.is_none() {
-            return self.finish(saver, names).await;
-        }
-        let note = |target: &mut TargetServer| {
-            target.source_lock = None;
-            target.switched = true;
-        };
-        saver.save_target(note).await?;
-        Ok(Earlier::Reverse(Box::new(saver.checkpoint().await)))
-    }
-
-    async fn finish(&self, saver: &Saver, names: &Names) -> Result<Earlier, Failure> {
-        tracing::info!("an earlier run has made the switch; cleaning up after it");
-        clean_up(
-            self.sites,
-            names,
-            saver,
-            (&self.lock.holder(), &self.sites.source),
-        )
-        .await?;
-        Ok(Earlier::Done)
-    }
+            None => {
+                "give up the way back of an earlier run, which has made the switch, and clean up"
+                    .to_owned()
+            }
+        },
+    };
+    tracing::info!(job = checkpoint.job.name, "the move would {what}");
+    Ok(true)
 }
 
-fn leftover(target: &TargetServer) -> Result<Option<Leftover>, Failure> {
-    let text = target.source_lock.as_deref();
-    let parsed = text.map(str::parse::<Leftover>).transpose();
-    parsed.map_err(|error| Failure::new(Remedy::State, error))
-}
-
-fn not_announced(mut leftover: Leftover) -> Leftover {
-    leftover.announced = false;
-    leftover
+fn left(checkpoint: &Checkpoint, args: &MoveArgs) -> Result<Left, Failure> {
+    match &checkpoint.target {
+        Some(target) => died::left(target, args.switch.announced),
+        None => Ok(Left::Nothing),
+    }
 }
 
 /// Returns the checkpoint of a move between these servers whose switch was made
@@ -160,9 +158,7 @@ pub(super) async fn to_take_back(
     Ok(found.filter(is_open))
 }
 
-/// Returns the checkpoint of a move between these servers that died in its
-/// switch or after it, if its tables are among those that are wanted; the newest
-/// one, since that of a way back is kept on the source.
+/// Returns the checkpoint of the move, if it died in its switch or after it.
 async fn find(
     args: &MoveArgs,
     wanted: &Wanted,
@@ -170,8 +166,8 @@ async fn find(
 ) -> Result<Option<Checkpoint>, Failure> {
     let found: Vec<Checkpoint> = match &args.run.state {
         Some(file) => {
-            // One that can't be read is told of by whoever wants to go on with it.
-            let loaded = FileStore::new(file).load().await.unwrap_or_default();
+            // Its source may be shut, and its tables renamed.
+            let loaded = FileStore::new(file).load().await?;
             loaded.into_iter().collect()
         }
         None => {
@@ -184,24 +180,25 @@ async fn find(
             found
         }
     };
-    let source = &sites.source.info.server_uuid;
-    let died = |checkpoint: &Checkpoint| {
-        let target = checkpoint.target.as_ref();
-        let is_here = checkpoint.job.kind == JobKind::Move && checkpoint.server_uuid == *source;
-        is_here && target.is_some_and(|t| t.switched || t.source_lock.is_some())
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let mut conn = sites.source.connect("earlier").await?;
+    let on_source = read_found(&mut conn).await?.into_iter();
+    let on_source: Vec<TableName> = on_source
+        .filter(oxferry_schema::Found::is_table)
+        .map(|found| found.name)
+        .collect();
+    let asked = Asked {
+        wanted,
+        servers: (
+            &sites.source.info.server_uuid,
+            &sites.target.info.server_uuid,
+        ),
+        lower_case: sites.source.info.lower_case_table_names,
+        on_source: &on_source,
     };
-    let is_wanted = |checkpoint: &Checkpoint| {
-        let mut tables = checkpoint.tables.iter().map(|table| &table.source);
-        tables.any(|table| wants(wanted, table))
-    };
-    let found = found.into_iter();
-    let found = found.filter(|checkpoint| died(checkpoint) && is_wanted(checkpoint));
-    Ok(found.max_by_key(|checkpoint| checkpoint.sequence))
-}
-
-fn wants(wanted: &Wanted, table: &TableName) -> bool {
-    let all = wanted.databases.is_empty() && wanted.tables.is_empty();
-    all || wanted.databases.contains(&table.schema) || wanted.tables.contains(table)
+    choose(found, asked)
 }
 
 /// A checkpoint that was found.
@@ -243,8 +240,12 @@ pub(crate) async fn checkpoints_in(
         Err(mysql_async::Error::Server(error)) if IS_GONE.contains(&error.code) => Vec::new(),
         payloads => payloads.map_err(looking)?,
     };
-    let payloads = payloads.iter();
-    let read = payloads.filter_map(|json| Checkpoint::from_json(json).ok());
+    let read = payloads.iter().filter_map(|json| {
+        let checkpoint = Checkpoint::from_json(json);
+        let told =
+            |error| tracing::warn!(table = %table.plain(), "a checkpoint can't be read: {error}");
+        checkpoint.map_err(told).ok()
+    });
     Ok(read.collect())
 }
 

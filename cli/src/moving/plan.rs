@@ -3,7 +3,7 @@
 use oxferry_copier::{DeferredIndexes, engine::Mode};
 use oxferry_schema::ShadowNames;
 
-use super::{Locks, Sites, job::Move, prepare, start::Start, switching, tenant};
+use super::{Locks, Sites, earlier, job::Move, prepare, start::Start, switching, tenant, wanted};
 use crate::{
     args::{CutoverMode, LockSource, MoveArgs},
     failure::Failure,
@@ -21,6 +21,9 @@ const NAMES_MAX: usize = 1_000;
 pub(crate) async fn run(args: MoveArgs) -> Result<(), Failure> {
     switching::check(&args.switch)?;
     let sites = Sites::look(&args).await?;
+    if earlier::plan(&args, &wanted(&args.select)?, &sites).await? {
+        return Ok(());
+    }
     let (mut job, mut conn) = Move::look(args, sites).await?;
     let locks = Locks::of(&job.core).await?;
     let planned = async {

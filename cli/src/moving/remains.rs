@@ -6,17 +6,17 @@
 
 use mysql_async::{Conn, prelude::Queryable};
 use oxferry_schema::{Remedy, TableName};
-use oxferry_state::{Checkpoint, CheckpointStore as _, FileStore, JobKind};
+use oxferry_state::{Checkpoint, CheckpointStore as _, FileStore};
 
 use super::{
     Names, Sites,
-    earlier::{Found, in_tables},
+    earlier::{Found, checkpoints_in, in_tables},
     primary,
 };
 use crate::{
     args::CleanupArgs,
     failure::Failure,
-    job::{JobLock, drop_together, table_exists},
+    job::{JobLock, Working, drop_together, table_exists},
     source,
 };
 
@@ -88,10 +88,8 @@ async fn in_file(file: &FileStore, sites: &Sites) -> Result<Option<Found>, Failu
 }
 
 fn is_between(checkpoint: &Checkpoint, sites: &Sites) -> bool {
-    let target = checkpoint.target.as_ref();
-    checkpoint.job.kind == JobKind::Move
-        && checkpoint.server_uuid == sites.source.info.server_uuid
-        && target.is_some_and(|target| target.server_uuid == sites.target.info.server_uuid)
+    let (source, target) = (&sites.source.info, &sites.target.info);
+    checkpoint.is_of_move_between(&source.server_uuid, &target.server_uuid)
 }
 
 fn fate(checkpoint: &Checkpoint) -> Fate {
@@ -135,21 +133,16 @@ async fn one(
     file: Option<&FileStore>,
     execute: bool,
 ) -> Result<(), Failure> {
-    let checkpoint = &found.checkpoint;
-    let name = checkpoint.job.name.as_str();
-    let fate = fate(checkpoint);
-    if let Fate::Leave(why) = &fate {
-        tracing::warn!(job = name, "left alone: {why}");
-        return Ok(());
-    }
-    let locks = match locks(sites, checkpoint).await {
+    let name = found.checkpoint.job.name.as_str();
+    let locks = match locks(sites, &found.checkpoint).await {
         Ok(locks) => locks,
-        Err(running) => {
-            tracing::info!(job = name, "left alone: {}", running.line());
+        Err(failure) if failure.is_caused_by::<Working>() => {
+            tracing::info!(job = name, "left alone: {}", failure.line());
             return Ok(());
         }
+        Err(failure) => return Err(failure),
     };
-    let cleaned = remove(sites, found, (&fate, &locks), execute).await;
+    let cleaned = locked(sites, found, (file, &locks), execute).await;
     let cleaned = match (cleaned, file) {
         (Ok(()), Some(file)) if execute => file.clear().await.map_err(Failure::from),
         (cleaned, _) => cleaned,
@@ -158,6 +151,40 @@ async fn one(
         lock.release().await;
     }
     cleaned
+}
+
+/// Decides by what the checkpoint says now: until the locks were taken the move may
+/// have gone on, and made its switch.
+async fn locked(
+    sites: &Sites,
+    found: &Found,
+    (file, locks): (Option<&FileStore>, &[JobLock]),
+    execute: bool,
+) -> Result<(), Failure> {
+    let job = &found.checkpoint.job;
+    let now = match (&found.table, file) {
+        (Some(table), _) => {
+            let mut conn = sites.target.connect("cleanup").await?;
+            checkpoints_in(&mut conn, table).await?
+        }
+        (None, Some(file)) => file.load().await?.into_iter().collect(),
+        (None, None) => Vec::new(),
+    };
+    let same = |checkpoint: &Checkpoint| is_between(checkpoint, sites) && checkpoint.job == *job;
+    let Some(checkpoint) = now.into_iter().find(same) else {
+        tracing::info!(job = job.name, "left alone: it has gone on meanwhile");
+        return Ok(());
+    };
+    let found = Found {
+        table: found.table.clone(),
+        checkpoint,
+    };
+    let fate = fate(&found.checkpoint);
+    if let Fate::Leave(why) = &fate {
+        tracing::warn!(job = job.name, "left alone: {why}");
+        return Ok(());
+    }
+    remove(sites, &found, (&fate, locks), execute).await
 }
 
 /// The locks of the move's tables on both servers, the source's first.

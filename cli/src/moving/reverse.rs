@@ -19,12 +19,12 @@ use oxferry_schema::Remedy;
 use oxferry_state::{Checkpoint, Phase};
 
 use self::{back::Back, way::Way};
-use super::{Locks, Sites};
+use super::{Locks, Sites, earlier, wanted};
 use crate::{
     args::MoveArgs,
     control::{self, Controls},
     failure::Failure,
-    job::{self as course, Interrupt, Progress, Saver},
+    job::{self as course, Held, Interrupt, Progress, Saver},
     log::Log,
 };
 
@@ -42,13 +42,35 @@ pub(super) async fn run(
     checkpoint: Checkpoint,
     (log, interrupt): (&Log, &Interrupt),
 ) -> Result<(), Failure> {
-    let way = Way::of(args, sites, &checkpoint)?;
-    let (sources, targets) = (&way.sources, &way.targets);
+    let seen = Way::of(args, sites, &checkpoint)?;
+    let (sources, targets) = (&seen.sources, &seen.targets);
     let locks = Locks::take((&sites.source, sources), (&sites.target, targets)).await?;
+    let (way, checkpoint) = match under_locks(args, sites, &checkpoint).await {
+        Ok(now) => now,
+        Err(failure) => {
+            locks.release().await;
+            return Err(failure);
+        }
+    };
     let saver = way.saver(checkpoint.clone());
     let outcome = locked(&way, checkpoint, &saver, (log, interrupt, &locks)).await;
     locks.release().await;
     course::ended(&args.run, &way.job, &saver, outcome).await
+}
+
+/// Reads the checkpoint anew: until the locks were taken another run may have taken
+/// the move back, or given the way up.
+async fn under_locks(
+    args: &MoveArgs,
+    sites: &Sites,
+    seen: &Checkpoint,
+) -> Result<(Way, Checkpoint), Failure> {
+    let now = earlier::to_take_back(args, &wanted(&args.select)?, sites).await?;
+    let Some(now) = now.filter(|now| now.job == seen.job) else {
+        let why = anyhow::anyhow!("another run has ended the way back meanwhile");
+        return Err(Failure::new(Remedy::Retry, why));
+    };
+    Ok((Way::of(args, sites, &now)?, now))
 }
 
 async fn locked(
@@ -76,12 +98,14 @@ async fn locked(
     let settings = &core.settings.run;
     let control = control::listen(settings.control.as_deref(), &core.identity.name).await?;
     let back = Back::new(way.clone(), core, locks, closes);
-    let rest = (&locks.source, &progress, &controls);
+    let held = Held {
+        written: &locks.source,
+        other: Some((&locks.target, "target")),
+    };
+    let rest = (held, &progress, &controls);
     let running = course::run((&back.core, &back), prepared, saver, rest);
     let outcome = tokio::select! {
         outcome = running => outcome,
-        // The one on the source is looked after by the run itself.
-        lost = locks.target.lost() => Err(lost.context("on the target")),
         never = control::serve(control.as_ref(), &controls) => match never {},
     };
     progress.finish();

@@ -48,8 +48,10 @@ pub(super) fn decide(found: Found, asked: &JobIdentity, fresh: bool) -> Result<S
             forgets: found.state,
         });
     };
+    let here = check_servers(&checkpoint, &found.servers);
     let switched = checkpoint.target.as_ref().is_some_and(|t| t.switched);
     if switched {
+        here?;
         let same = checkpoint.resumes(asked);
         same.map_err(|m| Failure::new(m.remedy(), m).context("an earlier move isn't cleaned up"))?;
         return Ok(Start::CleanUp(Box::new(checkpoint)));
@@ -70,13 +72,21 @@ pub(super) fn decide(found: Found, asked: &JobIdentity, fresh: bool) -> Result<S
             .resumes(asked)
             .map_err(|m| Failure::new(m.remedy(), m))?;
     }
-    if fresh || checkpoint.phase <= Phase::Prepare {
+    if fresh {
+        // What was made on another server tells nothing of the tables here.
+        let made = here.map(|()| made_by(&checkpoint, &found.targets));
+        return Ok(Start::Fresh {
+            leftovers: made.unwrap_or_default(),
+            forgets: true,
+        });
+    }
+    here?;
+    if checkpoint.phase <= Phase::Prepare {
         return Ok(Start::Fresh {
             leftovers: made_by(&checkpoint, &found.targets),
             forgets: true,
         });
     }
-    check_servers(&checkpoint, &found.servers)?;
     check_targets(&checkpoint, &found.targets)?;
     Ok(Start::Resume(Box::new(checkpoint)))
 }
@@ -219,6 +229,30 @@ mod tests {
                 forgets: true
             })
         );
+    }
+
+    #[test]
+    fn tables_of_another_server_are_never_dropped() {
+        let elsewhere = |phase| {
+            let mut found = found(phase, made);
+            found.servers.1 = "x".to_owned();
+            found
+        };
+        let leftovers = Vec::new();
+        assert_eq!(
+            start(elsewhere(Phase::Copy), "d.t", true),
+            Ok(Start::Fresh {
+                leftovers,
+                forgets: true
+            })
+        );
+        let unasked = start(elsewhere(Phase::Prepare), "d.t", false);
+        assert!(unasked.unwrap_err().contains("target is server t"));
+        let mut switched = elsewhere(Phase::Cutover);
+        let checkpoint = switched.checkpoint.as_mut().unwrap();
+        checkpoint.target.as_mut().unwrap().switched = true;
+        let refused = start(switched, "d.t", false).unwrap_err();
+        assert!(refused.contains("target is server t"), "{refused}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use oxferry_verifier::Verified;
 
 use super::{
     Names,
-    attempt::{Attempt, Turn, come_to_rest, may_be_undone, taken_over},
+    attempt::{Attempt, Turn, apply_and_compare, come_to_rest, may_be_undone, taken_over},
     clean_up,
     job::Move,
     primary, reverse,
@@ -154,12 +154,7 @@ impl Turn for Takeover<'_> {
     }
 
     async fn bring_the_rest(&mut self, locked: &LockedSource) -> Result<Verified, Failure> {
-        let Script {
-            handle,
-            comparison,
-            kind,
-            ..
-        } = self.script;
+        let Script { handle, kind, .. } = self.script;
         let through = match kind.pair() {
             None => locked.through.clone(),
             Some(pair) => {
@@ -168,14 +163,13 @@ impl Turn for Takeover<'_> {
                 kind.core.source.position(&mut source).await?.file
             }
         };
-        self.script.at_rest.set(true);
         let name_of = |table: &TableName| locked.name_of(table).clone();
         kind.read_from(self.script, &name_of);
-        self.script.reach(through).await?;
-        handle.settle().await?;
-        let evidence = comparison.finish_at_rest(self.script, name_of).await?;
-        handle.hold().await?;
+        let lock = kind.args.switch.lock_source;
+        let evidence = apply_and_compare(self.script, (through, locked), lock).await?;
+        // A call that is given up has its effect all the same.
         self.completed = true;
+        handle.hold().await?;
         kind.bring_last_rows(self.script, locked).await?;
         kind.complete_targets(locked).await?;
         let mut conn = kind.core.target.connect("watch").await?;

@@ -23,6 +23,24 @@ pub struct Wanted {
     pub renames: Vec<Rename>,
 }
 
+impl Wanted {
+    /// Returns whether a table of this name on the source is asked for, whether it
+    /// is there or not. `lower_case` is `lower_case_table_names` of the source.
+    #[must_use]
+    pub fn takes(&self, table: &TableName, lower_case: u8) -> bool {
+        let sides = Sides {
+            source_lower_case: lower_case,
+            target_lower_case: 0,
+            same_server: false,
+        };
+        let choice = Choice::new(self, sides);
+        !is_system(&table.schema)
+            && !ShadowNames::is_own(&table.table)
+            && (choice.names(table) || choice.wants_database(&table.schema))
+            && !choice.excludes(table)
+    }
+}
+
 /// What the two servers think of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sides {
@@ -96,13 +114,7 @@ impl Selection {
         wanted: &Wanted,
         sides: Sides,
     ) -> Result<Self, Vec<EstateProblem>> {
-        let mut choice = Choice {
-            wanted,
-            sides,
-            used: vec![false; wanted.renames.len()],
-            problems: Vec::new(),
-            selection: Self::default(),
-        };
+        let mut choice = Choice::new(wanted, sides);
         choice.system_databases();
         let taken = choice.take(found);
         choice.unmatched(found);
@@ -176,6 +188,16 @@ struct Choice<'a> {
 }
 
 impl<'a> Choice<'a> {
+    fn new(wanted: &'a Wanted, sides: Sides) -> Self {
+        Self {
+            wanted,
+            sides,
+            used: vec![false; wanted.renames.len()],
+            problems: Vec::new(),
+            selection: Selection::default(),
+        }
+    }
+
     fn system_databases(&mut self) {
         let databases = self.wanted.databases.iter();
         let of_tables = self.wanted.tables.iter().map(|table| &table.schema);
@@ -201,16 +223,11 @@ impl<'a> Choice<'a> {
     fn take(&mut self, found: &'a [Found]) -> Vec<&'a Found> {
         let mut taken = Vec::new();
         for one in found.iter().filter(|one| !is_system(&one.name.schema)) {
-            let named = self.wanted.tables.iter();
-            let named = { named }.any(|name| self.same_table(name, &one.name));
+            let named = self.names(&one.name);
             if !named && !self.wants_database(&one.name.schema) {
                 continue;
             }
-            let excluded = self
-                .wanted
-                .exclude
-                .iter()
-                .any(|p| self.covers(p, &one.name));
+            let excluded = self.excludes(&one.name);
             let table = one.name.plain();
             if named && excluded {
                 self.problems.push(EstateProblem::Contradiction { table });
@@ -253,14 +270,7 @@ impl<'a> Choice<'a> {
         let tables = self.wanted.tables.iter().filter(|t| !has_table(t));
         let tables = tables.map(|name| ("--table", name.plain()));
         let excludes = self.wanted.exclude.iter().filter(|place| {
-            let in_reach = |f: &&Found| {
-                self.wants_database(&f.name.schema)
-                    || self
-                        .wanted
-                        .tables
-                        .iter()
-                        .any(|t| self.same_table(t, &f.name))
-            };
+            let in_reach = |f: &&Found| self.wants_database(&f.name.schema) || self.names(&f.name);
             !found
                 .iter()
                 .filter(in_reach)
@@ -378,6 +388,17 @@ impl<'a> Choice<'a> {
             }));
         }
         self.problems.extend(problems);
+    }
+
+    /// Whether the table is asked for by its own name.
+    fn names(&self, table: &TableName) -> bool {
+        let mut named = self.wanted.tables.iter();
+        named.any(|name| self.same_table(name, table))
+    }
+
+    fn excludes(&self, table: &TableName) -> bool {
+        let mut excluded = self.wanted.exclude.iter();
+        excluded.any(|place| self.covers(place, table))
     }
 
     fn wants_database(&self, database: &Ident) -> bool {
@@ -512,6 +533,25 @@ mod tests {
         let renames = ["shop=shop2", "shop.a=x.y"];
         let some = choose(&SHOP, &wanted(&["shop"], &[], &[], &renames)).unwrap();
         assert_eq!(some, ["shop.b>shop2.b", "shop.a>x.y"]);
+    }
+
+    #[test]
+    fn a_table_that_is_not_there_is_asked_for_all_the_same() {
+        let takes = |wanted: &Wanted, table: &str, lower| wanted.takes(&name(table), lower);
+        let all = wanted(&[], &[], &["b", "a.x"], &[]);
+        for (table, expected) in [
+            ("a.t", true),
+            ("a.x", false),
+            ("b.t", false),
+            ("mysql.user", false),
+            ("a._t_oxold", false),
+        ] {
+            assert_eq!(takes(&all, table, 0), expected, "{table}");
+        }
+        let some = wanted(&["c"], &["a.t"], &[], &[]);
+        assert!(takes(&some, "a.t", 0) && takes(&some, "c.u", 0));
+        assert!(!takes(&some, "a.u", 0) && !takes(&some, "A.T", 0));
+        assert!(takes(&some, "A.T", 1));
     }
 
     #[test]

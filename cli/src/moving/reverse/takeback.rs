@@ -2,7 +2,6 @@
 //! source is opened.
 
 use oxferry_cutover::{Leftover, LockedSource};
-use oxferry_schema::TableName;
 use oxferry_state::{Checkpoint, Reverse};
 use oxferry_verifier::Verified;
 
@@ -11,7 +10,7 @@ use crate::{
     failure::Failure,
     job::{Holder, Script, Site},
     moving::{
-        attempt::{Turn, come_to_rest, may_be_undone},
+        attempt::{Turn, apply_and_compare, come_to_rest, may_be_undone},
         complete::raise_auto_increments,
     },
 };
@@ -69,19 +68,13 @@ impl Turn for TakeBack<'_> {
     }
 
     async fn bring_the_rest(&mut self, locked: &LockedSource) -> Result<Verified, Failure> {
-        let Script {
-            handle,
-            comparison,
-            kind,
-            ..
-        } = self.script;
-        self.script.at_rest.set(true);
-        self.script.reach(locked.through.clone()).await?;
-        handle.settle().await?;
-        let name_of = |table: &TableName| locked.name_of(table).clone();
-        let evidence = comparison.finish_at_rest(self.script, name_of).await?;
-        handle.hold().await?;
+        let Script { handle, kind, .. } = self.script;
+        let lock = kind.way.args.switch.lock_source;
+        let rest = (locked.through.clone(), locked);
+        let evidence = apply_and_compare(self.script, rest, lock).await?;
+        // A call that is given up has its effect all the same.
         self.opened = true;
+        handle.hold().await?;
         let mut conn = kind.core.target.connect("auto-increment").await?;
         raise_auto_increments(&kind.core, &mut conn, locked).await?;
         kind.guard.finish(&kind.core.target, &mut conn).await?;
