@@ -212,7 +212,7 @@ pub(super) struct Found {
 /// Reads the checkpoints in all the tables that jobs have for them.
 pub(super) async fn in_tables(conn: &mut Conn) -> Result<Vec<Found>, Failure> {
     let query = "SELECT table_schema, table_name FROM information_schema.tables \
-        WHERE table_name LIKE '\\_%\\_oxstate' AND table_comment LIKE 'oxferry:%'";
+        WHERE table_name LIKE '\\_%\\_oxstate' AND table_comment LIKE 'oxferry:%' ORDER BY 1, 2";
     let tables: Vec<(String, String)> = conn.query(query).await.map_err(looking)?;
     let mut found = Vec::new();
     for (schema, table) in tables {

@@ -21,6 +21,7 @@ mod moves_doubt;
 mod moves_frozen;
 mod moves_many;
 mod moves_options;
+mod moves_others;
 mod moves_outage;
 mod moves_reset;
 mod moves_resume;
