@@ -67,8 +67,9 @@ use crate::HookName;
 /// # Cancel safety
 ///
 /// Dropped before hook `switched` is called, the source is unlocked before the
-/// drop returns, which may block its thread for a minute; `release` and
-/// `remember` are not called. Dropped while that hook runs, the source is left as
+/// drop returns, which blocks its thread for as long as that takes: two claims, the
+/// undoing, and the calls of hook `unlock-source`. `release` and `remember` are not
+/// called. Dropped while that hook runs, the source is left as
 /// it is. Better let [`SwitchFinish::interrupted`] end.
 pub async fn switch<F: SwitchFinish>(
     source: &Opts,

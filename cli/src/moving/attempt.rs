@@ -21,6 +21,9 @@ const CHANGES_LEFT_MAX: u64 = 500;
 /// there, and a few more while it is shut are better than no switch.
 const QUIET_MAX: Duration = Duration::from_secs(5);
 
+/// How long it may take, after an attempt, to undo what it has completed.
+const UNDO_MAX: Duration = Duration::from_secs(60);
+
 /// How often a pause looks whether the job ends.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -145,13 +148,13 @@ impl<T: Turn> SwitchFinish for Attempt<T> {
 
     async fn release(&mut self) {
         self.0.reopen();
-        if let Err(failure) = self.0.undo().await {
-            // Nothing is applied until it succeeds: the next attempt begins with it.
-            tracing::warn!(
-                "what the attempt had completed is still there: {}",
-                failure.line()
-            );
-        }
+        // Nothing is applied until it succeeds: the next attempt begins with it.
+        let why = match tokio::time::timeout(UNDO_MAX, self.0.undo()).await {
+            Ok(Ok(())) => return,
+            Ok(Err(failure)) => failure.line(),
+            Err(_) => format!("no answer for {} s", UNDO_MAX.as_secs()),
+        };
+        tracing::warn!("what the attempt had completed is still there: {why}");
     }
 
     async fn pause(&mut self, wait: Duration) {

@@ -7,6 +7,7 @@ use std::{
 
 use mysql_async::Conn;
 use oxferry_schema::Remedy;
+use tokio::time::timeout;
 
 use super::{Pair, read_only};
 use crate::{
@@ -17,6 +18,9 @@ use crate::{
 
 /// How often it is looked.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// How long a look may take.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// How often what is wrong is said again.
 const LOG_EVERY: Duration = Duration::from_secs(60);
@@ -112,9 +116,17 @@ impl Watch<'_> {
                 self.pair.primary.connect("primary").await?,
             ),
         };
-        let seen = self.see_on(&mut source, &mut primary).await?;
-        self.sessions = Some((source, primary));
-        Ok(seen)
+        match timeout(ANSWER_MAX, self.see_on(&mut source, &mut primary)).await {
+            Ok(seen) => {
+                let seen = seen?;
+                self.sessions = Some((source, primary));
+                Ok(seen)
+            }
+            Err(_) => Ok(Seen::Passing(format!(
+                "no answer for {} s",
+                ANSWER_MAX.as_secs()
+            ))),
+        }
     }
 
     async fn see_on(&self, source: &mut Conn, primary: &mut Conn) -> Result<Seen, Failure> {
